@@ -17,7 +17,7 @@ from agents.governance.engine.governance import Governance, governance_of
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails, Seal
 from agents.mailbox.inbox import Inbox
 from agents.prompt import Window
-from agents.run_contexts import RunContexts, contexts_of, facts_of
+from agents.run_contexts import RunContexts, contexts_of
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.requests import Sample
 from agents.tools.spans.collector import collecting
@@ -48,7 +48,7 @@ from config.identity.folders import sandbox_folder
 from config.policy_decision import ALLOW_ALL, CallFacts, Policy
 from config.redaction.redacted_data import cleaned_data
 from config.settings import Settings
-from observers.base import AgentObserver
+from observers.base import AgentObserver, facts_of
 from observers.invoker import ObserverInvoker
 
 

@@ -1,17 +1,12 @@
-"""For what and for whom a run works, and what observers get of it; from its lease or its row."""
+"""For what and for whom a run works, from its lease."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from sqlalchemy import Row
 
 from bus.journal.owner import Lease
 from config.identity.contexts import DeclaredContext, GoldenContext, SecurityContext, reference_of, trace_id_of_run
 from config.settings import Settings
-from observers.base import AgentFacts, RunFacts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,24 +50,4 @@ def _security(
         roles=lease.roles,
         token_ref=token_ref or reference_of(lease.credential or "", lease.credential_id),
         trace_id=trace_id,
-    )
-
-
-def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) -> tuple[AgentFacts, RunFacts]:
-    """Return what observers get of a run, from its lease or its row."""
-    declared = DeclaredContext.from_json(run.context_json) if run.context_json is not None else None
-    agent = AgentFacts(id=run.agent_id, name=run.agent_name, model=run.model)
-    return agent, RunFacts(
-        run_id=run_id,
-        thread_id=run.thread_id,
-        tenant=run.tenant,
-        principal=run.principal,
-        fence=run.fence,
-        detached=run.detached,
-        metadata=metadata,
-        trace_id=run.trace_id,
-        correlation_id=run.correlation_id or run.trace_id,
-        golden=declared.golden(run.principal, run.trace_id or trace_id_of_run(run_id))
-        if declared is not None
-        else None,
     )

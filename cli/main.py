@@ -43,6 +43,8 @@ USERS: dict[str, tuple[str, str]] = {
     "grant": ("cli.commands.grant:grant", "Let a principal start one run in privileged mode."),
     "grants": ("cli.commands.grant:grants", "List and revoke privilege grants."),
     "logs": ("cli.commands.logs:logs", "Show what the logger observer wrote."),
+    "observe": ("cli.commands.observe:observe", "Feed observers from the log, in a process of their own."),
+    "observers": ("cli.commands.observers:observers", "List the observers that tail the log, pause and reset them."),
     "worker": ("cli.commands.worker:worker", "Keep worker processes running on this machine."),
     "web": ("cli.commands.web:web", "Serve HTTP and the page."),
     "policy": ("cli.commands.policy:policy", "Check the policy, and try it on recorded runs."),

@@ -9,8 +9,9 @@ import time
 from functools import lru_cache
 from typing import Any
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_CHARS = (_ALPHABET * 8).encode()
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+"""The characters of an id behind its prefix."""
+_CHARS = (ALPHABET * 8).encode()
 """A character of the alphabet for each byte; each one for eight of them."""
 _RANDOM_CHARS = 16
 _TIME_SHIFTS = range(45, -5, -5)
@@ -24,12 +25,12 @@ def new_id(prefix: str) -> str:
 
 @lru_cache(maxsize=1)
 def _time(ms: int) -> str:
-    return "".join([_ALPHABET[ms >> shift & 31] for shift in _TIME_SHIFTS])
+    return "".join([ALPHABET[ms >> shift & 31] for shift in _TIME_SHIFTS])
 
 
 def is_made(prefix: str, text: str) -> bool:
     """Return whether a text has the form of the ids that ``new_id`` makes with this prefix."""
-    return re.fullmatch(rf"{prefix}_[{_ALPHABET}]{{26}}", text) is not None
+    return re.fullmatch(rf"{prefix}_[{ALPHABET}]{{26}}", text) is not None
 
 
 def canonical_digest(content: Any) -> str:

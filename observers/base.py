@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from sqlalchemy import Connection, Row
 
 from bus.identity.audit.anchors import AuditHead
 from bus.payloads import EVENT_TYPES, Payload
-from config.identity.contexts import GoldenContext
+from config.identity.contexts import DeclaredContext, GoldenContext, trace_id_of_run
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from bus.journal.owner import HotLog
+    from bus.journal.owner import HotLog, Lease
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +47,45 @@ class RunFacts:
     """For which application and environment it works; None of a run that an earlier release started."""
 
 
+def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) -> tuple[AgentFacts, RunFacts]:
+    """Return what observers get of a run, from its lease or its row."""
+    declared = DeclaredContext.from_json(run.context_json) if run.context_json is not None else None
+    agent = AgentFacts(id=run.agent_id, name=run.agent_name, model=run.model)
+    return agent, RunFacts(
+        run_id=run_id,
+        thread_id=run.thread_id,
+        tenant=run.tenant,
+        principal=run.principal,
+        fence=run.fence,
+        detached=run.detached,
+        metadata=metadata,
+        trace_id=run.trace_id,
+        correlation_id=run.correlation_id or run.trace_id,
+        golden=declared.golden(run.principal, run.trace_id or trace_id_of_run(run_id))
+        if declared is not None
+        else None,
+    )
+
+
+Delivery = Literal["critical", "reliable", "best_effort"]
+"""What becomes of an event that an observer does not take: it is tried until it is taken, for a day, or once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tailing:
+    """How an observer that tails the log is fed."""
+
+    delivery: Delivery = "reliable"
+    """What becomes of an event that it raises for: ``critical`` tries until it is taken, and its log is kept for it;
+    ``reliable`` gives up after ``retry_for_s``, and keeps a dead letter; ``best_effort`` drops and counts it."""
+    threads: int = 1
+    """Threads of a process that feed it, each with an instance of its own and other runs."""
+    timeout_s: float = 60.0
+    """Seconds that one call may take; then it counts as failed, and another thread continues with a new instance."""
+    retry_for_s: float = 24 * 3600.0
+    """Seconds for which a failed delivery is tried again; later events of its run wait."""
+
+
 class AgentObserver:
     """Gets every payload of each run that names it; override ``on_response`` or one of the typed hooks.
 
@@ -68,6 +109,9 @@ class AgentObserver:
     linger_s: float = 0.01
     """Seconds a queue gathers payloads before it delivers a batch."""
 
+    tailing: ClassVar[Tailing] = Tailing()
+    """How it is fed where it tails the log, in a process or a thread of its own (``./callboard observe``)."""
+
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Return the process's instance; override it to read settings. Called once, on first use."""
@@ -87,6 +131,13 @@ class AgentObserver:
 
         Belongs to no run. Called on the observer's own thread, in one worker within a minute after the log grew, and
         in each once an hour. An installed observer that overrides it is called whether or not a definition names it.
+        """
+
+    def on_commit(self, connection: Connection) -> None:
+        """Write in the transaction that moves the cursor, behind ``flush``; only where it tails the log.
+
+        What is written there is written once for each event, also where a process dies or the partition moves on to
+        another one: an instance whose transaction fails is discarded.
         """
 
     def flush(self) -> None:

@@ -272,7 +272,9 @@ def test_tests_reach_the_journal_through_its_interface_or_with_a_reason():
     assert {module for module in INSIDE if not any(name.startswith(module) for name in reached)} == set()
 
 
-INTERFACE = [f"bus.journal.{name}" for name in "clients owner readers stores approvals errors forks.errors".split()]
+INTERFACE = [
+    f"bus.journal.{name}" for name in "clients owner readers stores tailing approvals errors forks.errors".split()
+]
 INSIDE = {
     "bus.journal.acceptance": "a start that fails after its rows are written",
     "bus.journal.run_end": "texts that models and people get",
@@ -280,6 +282,7 @@ INSIDE = {
     "bus.journal.live.hotlog": "a hot log without a journal",
     "bus.journal.log.group_commit": "a test loses the answer to a commit of a whole run's worker",
     "bus.journal.actors": "faults of the database at one place",
+    "bus.journal.log.events": "a log of many runs, without agents that make it",
     "bus.journal.log.line": "lines that no journal writes",
     "bus.journal.live.reader": "how often a reader looks",
     "bus.journal.log.commit": "owners of random workflows that lose their run at a random commit",

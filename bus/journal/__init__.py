@@ -14,8 +14,9 @@ A process has one ``Journal``, with a part for each actor:
 The parts are classes in ``bus/journal/actors/``.
 
 Code outside ``bus`` imports ``Journal`` from here. What the parts take and return is in the modules of their names:
-``bus.journal.clients``, ``owner``, ``readers`` and ``stores``; the questions of runs and their answers are in
-``bus.journal.approvals``, and what callers may handle in ``bus.journal.errors``. Nothing deeper is imported.
+``bus.journal.clients``, ``owner``, ``readers`` and ``stores``, and of observers that tail the log in
+``bus.journal.tailing``; the questions of runs and their answers are in ``bus.journal.approvals``, and what callers may
+handle in ``bus.journal.errors``. Nothing deeper is imported.
 """
 
 from typing import TYPE_CHECKING

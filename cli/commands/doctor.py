@@ -41,6 +41,7 @@ CHECKS = {
     "plugins": "settings:check_plugins",
     "celery": "queues:check_celery",
     "celery tasks": "outward:check_celery_tasks",
+    "observers": "observers:check_observers",
     "mcp servers": "mcp_servers:check_mcp_servers",
     "governance": "outward:check_governance",
     "sql databases": "outward:check_sql_databases",

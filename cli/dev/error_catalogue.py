@@ -17,8 +17,8 @@ PAGE = ROOT / "docs" / "errors.md"
 MODULES = tuple(
     """
     agents.tools.isolation.errors agents.errors agents.governance.engine.errors agents.governance.policy.errors
-    agents.models.errors bus.errors bus.journal.errors bus.journal.forks.errors bus.messages.message
-    cli.supervisor.serving
+    agents.models.errors bus.errors bus.journal.errors bus.journal.forks.errors bus.journal.tailing.errors
+    bus.messages.message cli.supervisor.serving
     cli.supervisor.supervisor config.database.errors config.definitions.errors config.egress.errors config.errors
     agents.governance.guardrails.errors bus.sealing bus.identity.errors config.identity.folders
     config.redis.errors web.errors web.oidc.errors

@@ -33,6 +33,8 @@ class AgentSettings(ServerSettings):
     """One or more folders with files of Celery applications whose tasks agents may call, separated by ``:``."""
     mcp_servers_dir: str = "config/mcp_servers"
     """One or more folders with files of MCP servers, separated by ``:``; nothing else starts a server."""
+    observers_file: str = "config/observers.yaml"
+    """The file with the observers that tail the log."""
     default_agent: str = "assistant"
     """The agent of requests that name none."""
     plugins: str = ""

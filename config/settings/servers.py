@@ -106,6 +106,8 @@ class WorkerSettings(Part):
     """Name of Celery's queue; web and workers have to agree on it."""
     queues: str = Field(default="", pattern=rf"^(\s*{QUEUE_NAME}\s*(,\s*{QUEUE_NAME}\s*)*)?$")
     """Queues that a worker serves, ``,`` between them; empty: ``queue`` alone."""
+    observe: str = Field(default="", pattern=r"^[\w.:, -]*$")
+    """Observers that each worker process feeds from the log, ``,`` between them; empty: none."""
     lease_s: float = Field(default=15.0, gt=0)
     """Seconds a worker owns a run after a heartbeat."""
     beat_s: float = Field(default=5.0, gt=0)
@@ -130,6 +132,11 @@ class WorkerSettings(Part):
             )
         return self
 
+    @property
+    def observed(self) -> list[str]:
+        """The observers that each worker process feeds."""
+        return [name.strip() for name in self.observe.split(",") if name.strip()]
+
     # --- what is kept, and for how long
 
     debug: bool = False
@@ -149,5 +156,8 @@ class WorkerSettings(Part):
     """Days a run is kept after its end, and an internal event; the thread keeps the messages. 0 is for ever."""
     retain_events_days: float = Field(default=0, ge=0)
     """Days a run's log is kept after its end; the run stays, with its outcome. 0 is for ever."""
+    retain_for_observers_days: float = Field(default=30, ge=0)
+    """Days that a run and its log are kept beyond these times for a reliable observer that has not had all of it; for a
+    critical one without end."""
     retain_logs_days: float = Field(default=0, ge=0)
     """Days the logger observer's files are kept after their last line; 0 is until rotation deletes them."""

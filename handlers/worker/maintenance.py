@@ -20,7 +20,6 @@ import orjson
 from agents.compatibility import incompatibility, load_agent
 from agents.governance.engine.governance import governance_of, report_end
 from agents.process import Process
-from agents.run_contexts import facts_of
 from agents.tools.isolation.call_folder import calls_folder, remove_lost_folders
 from agents.tools.runners.container import remove_lost_containers
 from bus.gc_tuning import FreeMemory, return_large_blocks
@@ -37,7 +36,7 @@ from config.settings import Settings
 from config.settings.container_engine import engine_of
 from config.tracing import traced
 from handlers.worker.slots import slot_pool
-from observers.base import AgentObserver
+from observers.base import AgentObserver, facts_of
 from observers.discovery import OBSERVERS, observers_for, resolve_observers
 from observers.invoker import ObserverInvoker, queue_of
 from observers.queue import name_of

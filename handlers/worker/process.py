@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import signals
 from celery.concurrency.thread import TaskPool
@@ -52,6 +52,9 @@ from handlers.worker.tool_catalogue import loaded_tools
 from handlers.worker.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from observers.discovery import observers_for
 from observers.invoker import drain
+
+if TYPE_CHECKING:
+    from observers.tailing.host import ObserverHost
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +145,8 @@ def leave(**_: Any) -> None:
     process = _alive
     if process is None:
         return
+    if _observer_host is not None:
+        _observer_host.stop()
     drain(2.0)
     close_all()
     try:
@@ -162,6 +167,7 @@ def end(sender: Any = None, **_: Any) -> None:
 
 
 _alive: Process | None = None
+_observer_host: ObserverHost | None = None
 _drain: Drain | ParentDrain | None = None
 
 
@@ -186,6 +192,7 @@ def _begin(pool: str, slots: int) -> Drain:
     loaded = process.journal.loop.run(rehearse(process), timeout_s=60)
     freeze_gc()
     own = _take_up_work(process, slots)
+    _feed_observers(process)
     start_liveness(process.journal.loop, process.settings.lease_s)
     process.journal.loop.submit(_renew_row(process, pool, slots, loaded_tools(loaded)))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
@@ -237,6 +244,27 @@ def _take_up_work(process: Process, number: int) -> Drain:
     journal.loop.submit(maintain(process))
     journal.loop.submit(watch_lost_calls(process.settings))
     return own
+
+
+def _feed_observers(process: Process) -> None:
+    """Feed the observers of ``CALLBOARD_OBSERVE`` from the log; one that cannot be loaded gets nothing."""
+    global _observer_host
+    if not process.settings.observed:
+        return
+    from observers.tailing.host import ObserverHost
+    from observers.tailing.tailed import tailed_observer
+
+    observers = []
+    for name in process.settings.observed:
+        try:
+            observers.append(tailed_observer(name, process.settings))
+        except CallboardError as error:
+            log.error("observer '%s' is not fed: %s", name, error)
+    _observer_host = ObserverHost(process.settings, process.journal.database)
+    try:
+        _observer_host.start(observers)
+    except CallboardError as error:
+        log.error("no observer is fed: %s", error)
 
 
 async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[LoadedTool]) -> None:

@@ -56,6 +56,20 @@ class MissingKeyHealth(Answer):
     """Workers that lack it; fewer than are alive: the others take such runs, and the status is ``degraded``."""
 
 
+class ObserverHealth(Answer):
+    """An observer that tails the log."""
+
+    name: str
+    state: Literal["running", "paused", "stopped"]
+    """``stopped``: no process feeds it."""
+    behind_s: float
+    """Seconds since the first event that it has not had."""
+    dead_letters: int
+    """Deliveries that were given up."""
+    is_late: bool
+    """Whether a person should look at it: a minute behind, stopped with events to deliver, or with dead letters."""
+
+
 class Health(Answer):
     """The state of each part, for people; the status alone without a credential."""
 
@@ -75,6 +89,8 @@ class Health(Answer):
     """The variables of models' keys that workers lack; for callers who may know of machines."""
     mcp_servers: Maybe[dict[str, McpServerHealth]] = None
     """How each MCP server is, by name; for callers who may know of machines."""
+    slowest_observer: Maybe[ObserverHealth] = None
+    """The observer of the log that is furthest behind; for callers who may know of machines."""
     viewers: Maybe[int] = None
     """Streams that this process serves."""
 
@@ -142,9 +158,23 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     keys = missing_keys(fleet)
     if _sees_machines() and keys:
         parts["missing_keys"] = keys
+    if _sees_machines() and (slowest := _slowest_observer(process)):
+        parts["slowest_observer"] = slowest
     is_uneven = any(entry["workers"] < workers for entry in keys.values())
     fine = parts["redis"] in ("ok", "none") and workers and not is_uneven and _is_served(process, fleet)
     return {"status": "ok" if fine else "degraded", **parts, "viewers": _viewers(process)}, 200
+
+
+def _slowest_observer(process: WebProcess) -> dict[str, Any] | None:
+    from bus.journal.tailing import observer_states  # the first request opens the journal
+
+    with process.journal.database.read() as connection:
+        states = observer_states(connection)
+    if not states:
+        return None
+    slowest = max(states, key=lambda state: (state.is_late, state.behind_s, state.dead))
+    facts = {name: getattr(slowest, name) for name in ("name", "state", "behind_s", "is_late")}
+    return {**facts, "dead_letters": slowest.dead}
 
 
 def _is_served(process: WebProcess, fleet: Sequence[Mapping[str, Any]]) -> bool:

@@ -75,7 +75,7 @@ def with_references(rows: list[Any]) -> tuple[list[Any], dict[int, ToolResultPay
         size += len(row.data_json)
         if row.type == "tool_result" and RESULT_IN in row.data_json:
             payload = decode(row.data_json)
-            if _refers(payload):
+            if refers(payload):
                 size += int(payload.extra.get(RESULT_BYTES, 0))
                 referring[row.seq] = payload
         if size >= PAGE_BYTES:
@@ -85,22 +85,28 @@ def with_references(rows: list[Any]) -> tuple[list[Any], dict[int, ToolResultPay
 
 def with_results(connection: Connection, run_id: str, payloads: Collection[Payload]) -> list[Payload]:
     """Return a run's payloads, with the results in place of references."""
-    results = held_results(connection, run_id, [payload.extra[RESULT_IN] for payload in payloads if _refers(payload)])
-    return [_with_result(payload, results) if _refers(payload) else payload for payload in payloads]
+    return with_results_of(connection, {run_id}, payloads)
 
 
-def held_results(connection: Connection, run_id: str, message_ids: Sequence[str]) -> Mapping[str, Any]:
-    """Return the results that these messages of a run have, by the messages' ids; removed ones are left out."""
-    rows = connection.execute(_HOLDERS, {"run_": run_id, "ids_": message_ids}).all() if message_ids else ()
+def with_results_of(connection: Connection, run_ids: Collection[str], payloads: Collection[Payload]) -> list[Payload]:
+    """Return payloads of several runs, with the results in place of references."""
+    results = held_results(connection, run_ids, [payload.extra[RESULT_IN] for payload in payloads if refers(payload)])
+    return [_with_result(payload, results) if refers(payload) else payload for payload in payloads]
+
+
+def held_results(connection: Connection, run_ids: Collection[str], message_ids: Sequence[str]) -> Mapping[str, Any]:
+    """Return the results that these messages of the runs have, by the messages' ids; removed ones are left out."""
+    rows = connection.execute(_HOLDERS, {"runs_": [*run_ids], "ids_": message_ids}).all() if message_ids else ()
     return {row.id: orjson.loads(row.data_json).get("result") for row in rows}
 
 
-def _refers(payload: Payload) -> TypeGuard[ToolResultPayload]:
+def refers(payload: Payload) -> TypeGuard[ToolResultPayload]:
+    """Return whether the event has a reference in place of its result."""
     return isinstance(payload, ToolResultPayload) and RESULT_IN in payload.extra
 
 
 _HOLDERS = select(messages.c.id, messages.c.data_json).where(
-    messages.c.run_id == bindparam("run_"), messages.c.id.in_(bindparam("ids_", expanding=True))
+    messages.c.run_id.in_(bindparam("runs_", expanding=True)), messages.c.id.in_(bindparam("ids_", expanding=True))
 )
 
 

@@ -57,7 +57,7 @@ def steps_page(
         query = query.where(*_items_of(under))
     query = query.where(_is_behind(group, number, after or BEGINNING)).order_by(*order).limit(limit)
     rows, is_cut = Pages(query=query, text=steps.c.result_json, order=order).read(connection)
-    held = held_results(connection, run_id, [name for row in rows if (name := _reference(row)) is not None])
+    held = held_results(connection, {run_id}, [name for row in rows if (name := _reference(row)) is not None])
     following = StepPlace(rows[-1].group_, rows[-1].number_) if is_cut or len(rows) == limit else None
     return [_shown(row, held) for row in rows], following
 

@@ -13,7 +13,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, exists, func, or_, select, true, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Table,
+    and_,
+    delete,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    true,
+    tuple_,
+    update,
+)
 
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
@@ -29,8 +44,11 @@ from config.database.tables import (
     agent_versions,
     definitions,
     events,
+    failed_deliveries,
     idempotency_keys,
     internal_events,
+    observer_cursors,
+    observers,
     runs,
     threads,
 )
@@ -84,7 +102,10 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
     """
     with database.read() as connection:
         now_ms = wall_ms(connection)
-    swept = [_sweep_tenants(database, chosen, whose, now_ms, pause) for chosen, whose in _by_tenants(settings)]
+        observed = _observed(connection, settings)
+    swept = [
+        _sweep_tenants(database, chosen, whose, now_ms, pause, observed) for chosen, whose in _by_tenants(settings)
+    ]
     # Files have this machine's times, and lines of all tenants.
     files_days, old_files_s = settings.retain_logs_days, time.time() - settings.retain_logs_days * DAY_MS / 1000
     return Swept(
@@ -110,7 +131,41 @@ def _is_of(tenant: str, table: Table) -> ColumnElement[bool]:
     return table.c.tenant == tenant
 
 
-def _sweep_tenants(database: Database, settings: Settings, whose: Whose, now_ms: int, pause: Pause) -> Swept:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Observed:
+    """What observers that tail the log have had."""
+
+    critical: int | None
+    """Up to which position all critical ones have; None: there is none."""
+    reliable: int | None
+    wait_ms: float
+    """For how much longer than its time a run is kept for a reliable one."""
+
+    def needs(self, before_ms: int) -> ColumnElement[bool]:
+        """Return the condition that an observer has not had all of a run, which would be removed otherwise."""
+        c, waited = failed_deliveries.c, runs.c.ended_ms < before_ms - self.wait_ms
+        conditions = [and_(~waited, exists(select(c.id).where(c.run_id == runs.c.id)))] if self._are_any else []
+        for position, condition in ((self.critical, true()), (self.reliable, ~waited)):
+            if position is not None:
+                behind = select(events.c.seq).where(events.c.run_id == runs.c.id, events.c.position > position)
+                conditions.append(and_(condition, exists(behind)))
+        return or_(false(), *conditions)
+
+    @property
+    def _are_any(self) -> bool:
+        return (self.critical, self.reliable) != (None, None)
+
+
+def _observed(connection: Connection, settings: Settings) -> _Observed:
+    query = select(observers.c.delivery, func.min(observer_cursors.c.position)).join(observer_cursors)
+    positions = {row[0]: row[1] for row in connection.execute(query.group_by(observers.c.delivery))}
+    wait_ms = settings.retain_for_observers_days * DAY_MS
+    return _Observed(critical=positions.get("critical"), reliable=positions.get("reliable"), wait_ms=wait_ms)
+
+
+def _sweep_tenants(
+    database: Database, settings: Settings, whose: Whose, now_ms: int, pause: Pause, observed: _Observed
+) -> Swept:
     hot_ms = (settings.hot_log_ttl_s + HOT_LOG_SLACK_S) * 1000
 
     def before(days: float, at_least_ms: float = 0) -> int:
@@ -120,11 +175,13 @@ def _sweep_tenants(database: Database, settings: Settings, whose: Whose, now_ms:
         return _in_batches(database, batch, pause) if days else 0
 
     # A log that is still in Redis would lack the event that declares the deleted numbers.
-    logs = _Logs(before(settings.retain_events_days, hot_ms), whose)
+    logs = _Logs(before(settings.retain_events_days, hot_ms), whose, observed)
     old_threads, old_runs = before(settings.retain_threads_days), before(settings.retain_runs_days)
     return Swept(
-        threads=by_batches(settings.retain_threads_days, lambda connection: _threads(connection, old_threads, whose)),
-        runs=by_batches(settings.retain_runs_days, lambda connection: _runs(connection, old_runs, whose)),
+        threads=by_batches(
+            settings.retain_threads_days, lambda connection: _threads(connection, old_threads, whose, observed)
+        ),
+        runs=by_batches(settings.retain_runs_days, lambda connection: _runs(connection, old_runs, whose, observed)),
         internal_events=by_batches(
             settings.retain_runs_days, lambda connection: _internal_events(connection, old_runs, whose)
         ),
@@ -145,17 +202,18 @@ def _in_batches(database: Database, batch: Batch, pause: Pause) -> int:
         pause(max(MIN_PAUSE_S, time.monotonic() - began))
 
 
-def _threads(connection: Connection, before_ms: int, whose: Whose) -> int:
+def _threads(connection: Connection, before_ms: int, whose: Whose, observed: _Observed) -> int:
     """Delete a batch of threads that were not used since ``before_ms`` and have no open run.
 
     Accepting a run updates its thread in the same transaction. So a row that this statement had to wait for is
     evaluated again, and a row that is found stays locked until it is deleted.
     """
     its = runs.c.thread_key == threads.c.key
+    needed = exists(select(runs.c.id).where(its, or_(_is_needed(), observed.needs(before_ms))))
     weight = select(func.coalesce(func.sum(runs.c.reserved_to + runs.c.steps), 0)).where(its).scalar_subquery()
     query = (
         select(threads.c.key, threads.c.tenant, (threads.c.next_message + weight).label("weight"))
-        .where(threads.c.updated_ms < before_ms, whose(threads), ~exists(select(runs.c.id).where(its, _is_needed())))
+        .where(threads.c.updated_ms < before_ms, whose(threads), ~needed)
         .order_by(threads.c.updated_ms)
         .limit(BATCH)
         .with_for_update(of=threads, skip_locked=True)
@@ -167,8 +225,8 @@ def _threads(connection: Connection, before_ms: int, whose: Whose) -> int:
     return len(rows)
 
 
-def _runs(connection: Connection, before_ms: int, whose: Whose) -> int:
-    rows = _ended(connection, before_ms, whose(runs))
+def _runs(connection: Connection, before_ms: int, whose: Whose, observed: _Observed) -> int:
+    rows = _ended(connection, before_ms, whose(runs), ~observed.needs(before_ms))
     if rows:
         delete_runs(connection, runs.c.id.in_([row.id for row in rows]))
         _record(connection, "run", rows, before_ms)
@@ -198,8 +256,8 @@ def _record(connection: Connection, target: str, removed: Sequence[Row[Any]], be
 class _Logs:
     """Expires one batch of logs per call, continuing after the last batch, so that a sweep reads each run once."""
 
-    def __init__(self, before_ms: int, whose: Whose) -> None:
-        self._whose = whose
+    def __init__(self, before_ms: int, whose: Whose, observed: _Observed) -> None:
+        self._whose, self._needs = whose, observed.needs(before_ms)
         self._before_ms = before_ms
         self._place = (0, "")
 
@@ -207,7 +265,7 @@ class _Logs:
         # Expiry leaves two events: the end, and the one before it.
         more = select(events.c.seq).where(events.c.run_id == runs.c.id, events.c.seq < runs.c.reserved_to - 1)
         is_further = tuple_(runs.c.ended_ms, runs.c.id) > self._place
-        rows = _ended(connection, self._before_ms, self._whose(runs), is_further, exists(more))
+        rows = _ended(connection, self._before_ms, self._whose(runs), is_further, exists(more), ~self._needs)
         for run in rows:
             _expire(connection, run.id, run.thread_id, run.reserved_to)
         if rows:

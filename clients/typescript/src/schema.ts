@@ -738,6 +738,8 @@ export interface components {
             };
             /** @enum {string} */
             redis?: "ok" | "unreachable" | "refuses_writes" | "shared" | "none";
+            /** @description The observer of the log that is furthest behind; for callers who may know of machines. */
+            slowest_observer?: components["schemas"]["ObserverHealth"];
             /** @enum {string} */
             status: "ok" | "degraded";
             /** @description Streams that this process serves. */
@@ -1341,6 +1343,21 @@ export interface components {
             status: "unavailable";
             /** @description The queues that agents use; for callers who may know of machines. */
             unserved_queues?: string[];
+        };
+        /** @description An observer that tails the log. */
+        ObserverHealth: {
+            /** @description Seconds since the first event that it has not had. */
+            behind_s: number;
+            /** @description Deliveries that were given up. */
+            dead_letters: number;
+            /** @description Whether a person should look at it: a minute behind, stopped with events to deliver, or with dead letters. */
+            is_late: boolean;
+            name: string;
+            /**
+             * @description ``stopped``: no process feeds it.
+             * @enum {string}
+             */
+            state: "running" | "paused" | "stopped";
         };
         /** @description What became of one of several answers: the decision, or the code and the sentence of its refusal. */
         OneDecided: {

@@ -29,6 +29,7 @@ from config.database.tables.identity import (
     secrets,
     sessions,
 )
+from config.database.tables.observers import failed_deliveries, observer_cursors, observer_members, observers
 from config.database.tables.runs import (
     agent_aliases,
     agent_versions,
@@ -56,6 +57,7 @@ __all__ = [
     "definitions",
     "envelope_nonces",
     "events",
+    "failed_deliveries",
     "feed_tickets",
     "grants",
     "idempotency_keys",
@@ -65,6 +67,9 @@ __all__ = [
     "messages",
     "metadata",
     "node_types",
+    "observer_cursors",
+    "observer_members",
+    "observers",
     "outbox",
     "principals",
     "runs",

@@ -32,7 +32,16 @@ function capital(words) {
 function troubles(health, fleet) {
   const parts = [["redis", "Redis"], ["database", "database"]].filter(([key]) => isBad(health[key])).map(([, name]) => `${name} does not answer`);
   if (fleet.alive === 0 && !isStarting(fleet)) parts.push(fleetWords(fleet));
+  parts.push(...lateObserver(health.slowest_observer));
   return parts.length || isFine(health.status) || isStarting(fleet) ? parts : [`health: ${health.status ?? "unknown"}`];
+}
+
+// An observer is late where people wait for what it delivers; runs do not wait for it.
+function lateObserver(observer) {
+  if (!observer?.is_late) return [];
+  const { name, state, behind_s, dead_letters } = observer;
+  const behind = behind_s ? ` ${behind_s < 90 ? `${Math.round(behind_s)} s` : `${Math.round(behind_s / 60)} min`} behind` : "";
+  return [`observer ${name} is ${state === "running" ? "" : state}${behind || (dead_letters ? ` left with ${dead_letters} dead letters` : "")}`.replace(/ {2,}/g, " ")];
 }
 
 // What the server names to those who may know of machines. A key that no worker has does not degrade it.

@@ -1,0 +1,41 @@
+"""The journal's interface for observers that tail the log: all runs' events by position, and their durable cursors.
+
+This file lists names alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from bus.journal.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from bus.journal.ownership.workers import new_owner_id
+    from bus.journal.tailing.cursors import (
+        CursorLost,
+        CursorProgress,
+        Member,
+        ObserverCursors,
+        ObserverState,
+        merged,
+        observer_states,
+    )
+    from bus.journal.tailing.failures import (
+        DeliveryState,
+        FailedDelivery,
+        dead_letters,
+        failed,
+        feed_again,
+        open_failures,
+    )
+    from bus.journal.tailing.log_rows import (
+        BATCH,
+        CursorSpan,
+        LogReader,
+        TailedRow,
+        count_rows,
+        hand_overs,
+        partition_of,
+        rows_of_run,
+        runs_by_id,
+    )
+else:
+    __getattr__ = on_demand(globals())

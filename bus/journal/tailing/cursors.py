@@ -1,0 +1,338 @@
+"""The durable cursors of observers that tail the log, and which members feed which partitions of the runs.
+
+A member is one thread of one process. It owns partitions as long as it renews its row; those of a member that does not
+are free. Each moves its cursors with a comparison (the owner and the position that it knows), so that a member that was
+taken for dead, or whose observer was reset meanwhile, moves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from bus.journal.ownership.workers import is_gone
+from bus.journal.tailing.errors import OBSERVER_AHEAD, OBSERVER_UNKNOWN
+from bus.journal.tailing.failures import DeliveryState, FailedDelivery, store
+from bus.journal.tailing.log_rows import PARTITIONS, CursorSpan, head_of, oldest_after, position_at
+from config.database.engine import WALL_MS, Database
+from config.database.tables import failed_deliveries, observer_cursors, observer_members, observers
+
+ALIVE_MS = 10_000
+"""A member that has not renewed its row for so long has lost its partitions."""
+NOW, BEGINNING = "now", "beginning"
+
+
+class CursorLost(Exception):
+    """Another member owns the partitions, or the observer was reset or removed: nothing was stored."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """A thread that feeds an observer."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemberClaim:
+    """What a member feeds now."""
+
+    spans: Sequence[CursorSpan]
+    is_paused: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CursorProgress:
+    """What a member has delivered, and what follows from that."""
+
+    before: CursorSpan
+    after: CursorSpan
+    delivered: int = 0
+    dropped: int = 0
+    failures: Sequence[FailedDelivery] = ()
+    """New and changed ones."""
+    cleared: Collection[int] = ()
+    """The positions of failed deliveries that are over."""
+
+
+class ObserverCursors:
+    """The cursors of all observers; the methods block."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def register(self, name: str, class_path: str, delivery: str, selection_json: str | None, start: str) -> bool:
+        """Store what the observer is, and return whether it is new: then its cursors are set to ``start``.
+
+        Raises:
+            OBSERVER_AHEAD: it is to start beyond the end of the log.
+        """
+        values = {"class_path": class_path, "delivery": delivery, "selection_json": selection_json}
+        with self._database.write() as connection:
+            dialect = sqlite if self._database.is_sqlite else postgresql
+            row = {"name": name, "paused": False, "created_ms": WALL_MS, **values}
+            inserting = dialect.insert(observers).values(row).on_conflict_do_nothing().returning(observers.c.name)
+            if connection.execute(inserting).first() is None:
+                connection.execute(update(observers).where(observers.c.name == name).values(values))
+                return False
+            place = place_of(connection, start)
+            rows = [_cursor(name, number, place) for number in range(PARTITIONS)]
+            connection.execute(insert(observer_cursors), rows)
+            return True
+
+    def claim(self, name: str, member: Member) -> MemberClaim:
+        """Renew the member, take or free partitions so that all members have as many, and return what it feeds.
+
+        Raises:
+            OBSERVER_UNKNOWN: the observer was removed.
+        """
+        with self._database.write() as connection:
+            is_paused = _lock(connection, name)
+            _renew(connection, name, member)
+            alive = _alive(connection, name)
+            query = select(observer_cursors).where(observer_cursors.c.observer == name)
+            rows = connection.execute(query.order_by(observer_cursors.c.partition)).all()
+            owned = [row for row in rows if row.owner == member.id]
+            free = [row for row in rows if row.owner not in alive]
+            fair = -(-PARTITIONS // len(alive))
+            if len(owned) > fair:
+                _give(connection, name, owned[fair:], None)
+            elif free and len(owned) < fair:
+                more = free[: fair - len(owned)]
+                _give(connection, name, more, member.id)
+                owned += more
+            return MemberClaim(spans=merged(_span(row) for row in owned[:fair]), is_paused=is_paused)
+
+    def beat(self, name: str, member: Member) -> None:
+        """Renew the member, so that it keeps its partitions during a long delivery."""
+        with self._database.write() as connection:
+            _renew(connection, name, member)
+
+    def leave(self, name: str, member: Member, failure: FailedDelivery | None = None) -> None:
+        """Free the member's partitions at once, with a delivery that has failed meanwhile."""
+        c = observer_members.c
+        with self._database.write() as connection:
+            store(connection, name, [failure] if failure is not None else [], ())
+            owned = observer_cursors.c.observer == name, observer_cursors.c.owner == member.id
+            connection.execute(update(observer_cursors).where(*owned).values(owner=None))
+            connection.execute(delete(observer_members).where(c.observer == name, c.id == member.id))
+
+    def advance(
+        self,
+        name: str,
+        member: Member,
+        progress: CursorProgress,
+        store_too: Callable[[Connection], object] | None = None,
+    ) -> None:
+        """Move the cursors and store failed deliveries, and what the observer writes itself, in one transaction.
+
+        Raises:
+            CursorLost: they are not this member's any more, or not where it left them.
+        """
+        before, after = progress.before, progress.after
+        first = min(before.partitions)
+        with self._database.write() as connection:
+            c = observer_cursors.c
+            is_held = c.observer == name, c.owner == member.id, c.position == before.position
+            moving = update(observer_cursors).where(*is_held, c.partition.in_(sorted(before.partitions)))
+            gaps = orjson.dumps(after.gaps).decode() if after.gaps else None
+            moved = connection.execute(moving.values(position=after.position, gaps_json=gaps))
+            if moved.rowcount != len(before.partitions):
+                raise CursorLost(name)
+            if progress.delivered or progress.dropped:  # one row has the sums
+                counted = {"delivered": c.delivered + progress.delivered, "dropped": c.dropped + progress.dropped}
+                counting = update(observer_cursors).where(c.observer == name, c.partition == first)
+                connection.execute(counting.values(counted))
+            store(connection, name, progress.failures, progress.cleared)
+            if store_too is not None:
+                store_too(connection)
+
+    def reset(self, name: str, start: str) -> int:
+        """Set all cursors to ``start``, forget failed deliveries that are retried, and return the position.
+
+        Raises:
+            OBSERVER_UNKNOWN: there is no such observer.
+            OBSERVER_AHEAD: the place is beyond the end of the log.
+        """
+        with self._database.write() as connection:
+            _lock(connection, name)
+            place = place_of(connection, start)
+            setting = update(observer_cursors).where(observer_cursors.c.observer == name)
+            connection.execute(setting.values(position=place, gaps_json=None, owner=None))
+            store(connection, name, (), None)
+            return place
+
+    def pause(self, name: str, *, is_paused: bool) -> None:
+        """Stop feeding the observer within a second, or feed it again.
+
+        Raises:
+            OBSERVER_UNKNOWN: there is no such observer.
+        """
+        with self._database.write() as connection:
+            _lock(connection, name)
+            connection.execute(update(observers).where(observers.c.name == name).values(paused=is_paused))
+
+    def remove(self, name: str) -> None:
+        """Forget the observer with its cursors and failed deliveries; the log is kept for it no longer.
+
+        Raises:
+            OBSERVER_UNKNOWN: there is no such observer.
+        """
+        with self._database.write() as connection:
+            _lock(connection, name)
+            connection.execute(delete(observers).where(observers.c.name == name))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObserverState:
+    """How an observer that tails the log is."""
+
+    name: str
+    class_path: str
+    delivery: str
+    selection: Mapping[str, Sequence[str]]
+    """Which events it takes; empty: all."""
+    state: str
+    """``running``, ``paused``, or ``stopped``: no process feeds it."""
+    threads: Sequence[Mapping[str, Any]]
+    """Which threads feed it: ``host``, ``pid`` and ``version`` of their processes."""
+    position: int
+    """Of the last row of the log that it has had, whatever its partitions have had behind it."""
+    behind: int
+    """Positions from there to the end of the log."""
+    behind_s: float
+    """Seconds since the first event behind it was numbered; 0 where there is none."""
+    delivered: int
+    dropped: int
+    retrying: int
+    """Deliveries that failed and are tried again; their runs wait."""
+    dead: int
+    """Dead letters."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a person should look at it."""
+        return self.behind_s > LATE_S or self.dead > 0 or (self.state == "stopped" and self.behind > 0)
+
+
+LATE_S = 60.0
+"""An observer that is further behind is named by the doctor, by ``/health`` and by the page."""
+
+
+def observer_states(connection: Connection) -> list[ObserverState]:
+    """Return all observers that tail the log, by name."""
+    head, now_ms = head_of(connection), connection.execute(select(WALL_MS)).scalar_one()
+    return [_state(connection, row, head, now_ms) for row in connection.execute(_OBSERVERS)]
+
+
+_OBSERVERS = select(observers).order_by(observers.c.name)
+
+
+def _state(connection: Connection, row: Any, head: int, now_ms: int) -> ObserverState:
+    cursors, members, failures = observer_cursors.c, observer_members.c, failed_deliveries.c
+    sums = select(func.min(cursors.position), func.sum(cursors.delivered), func.sum(cursors.dropped))
+    position, delivered, dropped = connection.execute(sums.where(cursors.observer == row.name)).one()
+    feeding = connection.execute(select(observer_members).where(members.observer == row.name).order_by(members.id))
+    threads = [each for each in feeding if each.seen_ms >= now_ms - ALIVE_MS and not is_gone(each.id)]
+    counting = select(failures.state, func.count()).where(failures.observer == row.name).group_by(failures.state)
+    counts = {row[0]: row[1] for row in connection.execute(counting)}
+    oldest = oldest_after(connection, position) if position < head else None
+    oldest_s = datetime.fromisoformat(oldest).timestamp() if oldest is not None else now_ms / 1000
+    return ObserverState(
+        name=row.name,
+        class_path=row.class_path,
+        delivery=row.delivery,
+        selection=orjson.loads(row.selection_json or "{}"),
+        state="paused" if row.paused else "running" if threads else "stopped",
+        threads=[{"host": each.host, "pid": each.pid, "version": each.version} for each in threads],
+        position=position,
+        behind=head - position,
+        behind_s=max(0.0, round(now_ms / 1000 - oldest_s, 3)),
+        delivered=delivered,
+        dropped=dropped,
+        dead=counts.pop(DeliveryState.DEAD, 0),
+        retrying=sum(counts.values()),
+    )
+
+
+def place_of(connection: Connection, start: str) -> int:
+    """Return the position behind which an observer starts: ``now``, ``beginning``, a time, or a position.
+
+    Raises:
+        OBSERVER_AHEAD: the position is beyond the end of the log.
+    """
+    head = head_of(connection)
+    if start == NOW:
+        return head
+    if start == BEGINNING:
+        return 0
+    if not start.isdigit():
+        return position_at(connection, start)
+    if int(start) > head:
+        raise OBSERVER_AHEAD(position=start, last=head)
+    return int(start)
+
+
+def merged(spans: Any) -> list[CursorSpan]:
+    """Return the spans with those at the same place as one, the earliest first."""
+    by_place: dict[tuple[int, tuple[int, ...]], frozenset[int]] = {}
+    for span in spans:
+        place = span.position, span.gaps
+        by_place[place] = by_place.get(place, frozenset()) | span.partitions
+    return [
+        CursorSpan(partitions=partitions, position=position, gaps=gaps)
+        for (position, gaps), partitions in sorted(by_place.items())
+    ]
+
+
+def _cursor(name: str, partition: int, position: int) -> dict[str, Any]:
+    return {"observer": name, "partition": partition, "position": position, "delivered": 0, "dropped": 0}
+
+
+def _span(row: Any) -> CursorSpan:
+    gaps = tuple(orjson.loads(row.gaps_json)) if row.gaps_json is not None else ()
+    return CursorSpan(partitions=frozenset({row.partition}), position=row.position, gaps=gaps)
+
+
+def _lock(connection: Connection, name: str) -> bool:
+    """Let one member at a time change who owns what, and return whether the observer is paused."""
+    row = connection.execute(select(observers.c.paused).where(observers.c.name == name).with_for_update()).first()
+    if row is None:
+        raise OBSERVER_UNKNOWN(name=name)
+    return bool(row.paused)
+
+
+def _renew(connection: Connection, name: str, member: Member) -> None:
+    c = observer_members.c
+    is_member = c.observer == name, c.id == member.id
+    if not connection.execute(update(observer_members).where(*is_member).values(seen_ms=WALL_MS)).rowcount:
+        row = {"id": member.id, "host": member.host, "pid": member.pid, "version": member.version}
+        connection.execute(insert(observer_members).values(observer=name, seen_ms=WALL_MS, **row))
+
+
+def _alive(connection: Connection, name: str) -> set[str]:
+    """Return the members that feed the observer, and delete the rows of those that do not any more."""
+    c = observer_members.c
+    query = select(c.id, c.seen_ms, WALL_MS.label("now_ms")).where(c.observer == name)
+    rows = connection.execute(query).all()
+    dead = {row.id for row in rows if row.seen_ms < row.now_ms - ALIVE_MS or is_gone(row.id)}
+    if dead:
+        connection.execute(delete(observer_members).where(c.observer == name, c.id.in_(dead)))
+    return {row.id for row in rows} - dead
+
+
+def _give(connection: Connection, name: str, rows: Sequence[Any], owner: str | None) -> None:
+    c = observer_cursors.c
+    partitions = [row.partition for row in rows]
+    connection.execute(
+        update(observer_cursors).where(c.observer == name, c.partition.in_(partitions)).values(owner=owner)
+    )

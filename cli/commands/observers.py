@@ -1,0 +1,190 @@
+"""`./callboard observers`: list the observers that tail the log, and pause, reset and remove them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from bus.journal.tailing import ObserverCursors, ObserverState, dead_letters, feed_again, observer_states
+from cli import options
+from cli.open_runner import open_database_of
+from cli.options import CommandGroup
+from cli.output.durations import lasting
+from cli.output.json import print_json
+from config.clock import epoch_ms, stamp
+from config.database.engine import Database
+from config.text.names import did_you_mean
+from config.text.visible import visible
+from observers.tailing.declared import START_FORM, is_start
+
+
+class Start(click.ParamType[str]):
+    """Where an observer starts."""
+
+    name = "PLACE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_start(str(value)):
+            self.fail(f"'{str(value)[:80]}' has to be {START_FORM}.", param, ctx)
+        return str(value)
+
+
+START = Start()
+
+
+@click.command()
+@click.argument("name")
+@options.state_dir
+def pause(name: str, **flags: Any) -> int:
+    """Feed the observer no further, within a second; the log is kept for it."""
+    with open_database_of(options.apply(**flags)) as database:
+        ObserverCursors(database).pause(name, is_paused=True)
+    click.echo(f"'{name}' is paused; `./callboard observers resume {name}` continues.")
+    return 0
+
+
+@click.command()
+@click.argument("name")
+@options.state_dir
+def resume(name: str, **flags: Any) -> int:
+    """Feed the observer again, from where it was paused."""
+    with open_database_of(options.apply(**flags)) as database:
+        ObserverCursors(database).pause(name, is_paused=False)
+    click.echo(f"'{name}' continues.")
+    return 0
+
+
+@click.command()
+@click.argument("name")
+@click.option("--from", "start", type=START, required=True, help=f"Where it continues: {START_FORM}.")
+@options.yes
+@options.state_dir
+def reset(name: str, start: str, yes: bool, **flags: Any) -> int:
+    """Set the observer's cursors, back to feed it the past again, or forward to leave events out."""
+    with open_database_of(options.apply(**flags)) as database:
+        if not yes:
+            options.confirm(f"set '{name}' to {start}? It gets what follows from there, also what it has had.")
+        position = ObserverCursors(database).reset(name, start)
+    click.echo(f"'{name}' continues behind position {position}.")
+    return 0
+
+
+@click.command("rm")
+@click.argument("name")
+@options.yes
+@options.state_dir
+def remove(name: str, yes: bool, **flags: Any) -> int:
+    """Forget the observer, its cursors and its letters; the log is kept for it no longer."""
+    with open_database_of(options.apply(**flags)) as database:
+        if not yes:
+            options.confirm(f"forget the cursors and letters of '{name}'?")
+        ObserverCursors(database).remove(name)
+    click.echo(f"'{name}' is forgotten.")
+    return 0
+
+
+@click.command()
+@click.argument("name")
+@options.as_json
+@options.state_dir
+def letters(name: str, as_json: bool, **flags: Any) -> int:
+    """List the deliveries that failed: those that are tried again, and dead letters."""
+    with open_database_of(options.apply(**flags)) as database:
+        _require(database, name)
+        with database.read() as connection:
+            rows = dead_letters(connection, name)
+    if as_json:
+        print_json([{**row, "first_at": stamp(row.pop("first_ms")), "next_ms": row["next_ms"]} for row in rows])
+    elif not rows:
+        click.echo(f"'{name}' has taken every event.")
+    for row in rows if not as_json else ():
+        in_s = max(0, (row["next_ms"] or 0) - epoch_ms()) / 1000
+        again = "dead" if row["next_ms"] is None else f"again in {lasting(int(in_s * 1000))}"
+        what = f"{row['run_id']}  event {row['seq']} ({row['type']})"
+        click.echo(f"{row['id']:>6}  {what}  {row['attempts']} attempts, {again}")
+        click.echo(f"        {visible(row['error'])}")
+    return 0
+
+
+@click.command()
+@click.argument("name")
+@click.argument("ids", metavar="[LETTER...]", type=int, nargs=-1)
+@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@options.state_dir
+def feed(name: str, ids: tuple[int, ...], is_all: bool, **flags: Any) -> int:
+    """Deliver dead letters once more, and now those that are tried again later."""
+    if is_all == bool(ids):
+        raise click.UsageError(f"name letters, as `./callboard observers letters {name}` lists them, or --all.")
+    with open_database_of(options.apply(**flags)) as database:
+        _require(database, name)
+        with database.write() as connection:
+            count = feed_again(connection, name, None if is_all else ids)
+    if not count and ids:
+        raise click.UsageError(f"'{name}' has no such letter; `./callboard observers letters {name}` lists them.")
+    click.echo(f"{count} are delivered again; `./callboard observers letters {name}` says what became of them.")
+    return 0
+
+
+def _require(database: Database, name: str) -> None:
+    """Check that there is such an observer, with a suggestion where the name is misspelt."""
+    with database.read() as connection:
+        names = [state.name for state in observer_states(connection)]
+    if name not in names:
+        raise click.UsageError(f"no observer '{name[:80]}' tails the log.{did_you_mean(name, names)}")
+
+
+MEMBERS = {"pause": pause, "resume": resume, "reset": reset, "rm": remove, "letters": letters, "feed": feed}
+
+
+@click.command(cls=CommandGroup, members=MEMBERS)
+@click.argument("name", required=False)
+@options.as_json
+@options.state_dir
+def observers(name: str | None, as_json: bool, **flags: Any) -> int:
+    """List the observers that tail the log: how far each is, who feeds it, and what it did not take."""
+    with open_database_of(options.apply(**flags)) as database:
+        if name is not None:
+            _require(database, name)
+        with database.read() as connection:
+            states = [state for state in observer_states(connection) if name in (None, state.name)]
+    if as_json:
+        print_json([asdict(state) for state in states])
+    elif not states:
+        click.echo("no observer tails the log; `./callboard observe NAME` starts one.")
+    else:
+        _say(states, is_full=name is not None)
+    return 0
+
+
+def _say(states: Sequence[ObserverState], *, is_full: bool) -> None:
+    for state in states:
+        behind = f"{lasting(int(state.behind_s * 1000))} behind ({state.behind} events at most)"
+        behind = behind if state.behind_s else "up to date"
+        click.echo(f"{state.name}  {_colored(state.state)}  {state.delivery}  {behind}  {state.delivered} delivered")
+        if state.retrying:
+            click.secho(f"  {state.retrying} failed deliveries are tried again", fg="yellow")
+        if state.dead:
+            letters_command = f"`./callboard observers letters {state.name}` lists them"
+            click.secho(f"  {state.dead} dead letters; {letters_command}", fg="red")
+        if state.dropped:
+            click.secho(f"  {state.dropped} events were dropped", fg="yellow")
+        if state.state == "stopped":
+            click.echo(f"  no process feeds it; `./callboard observe {state.name}` does")
+        if is_full:
+            _say_more(state)
+
+
+def _say_more(state: ObserverState) -> None:
+    click.echo(f"  class     {visible(state.class_path)}")
+    for part, names in state.selection.items():
+        click.echo(f"  {part:<9} {', '.join(map(visible, names))}")
+    click.echo(f"  position  {state.position}")
+    for thread in state.threads:
+        click.echo(f"  fed by    {visible(thread['host'])} process {thread['pid']}, release {thread['version']}")
+
+
+def _colored(state: str) -> str:
+    return click.style(state, fg={"running": "green", "stopped": "red"}.get(state, "yellow"))

@@ -1,0 +1,319 @@
+"""One thread that feeds an observer: it reads the log behind its cursors, delivers, and moves the cursors."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from bus.journal.tailing import (
+    BATCH,
+    CursorLost,
+    CursorProgress,
+    CursorSpan,
+    DeliveryState,
+    FailedDelivery,
+    LogReader,
+    Member,
+    ObserverCursors,
+    TailedRow,
+    count_rows,
+    failed,
+    merged,
+    open_failures,
+    partition_of,
+    rows_of_run,
+)
+from config.clock import epoch_ms
+from config.database.engine import Database
+from config.errors import CallboardError, Retryable
+from config.redaction import redact
+from config.settings import Settings
+from observers.base import AgentObserver
+from observers.tailing.tailed import Facts, FactsOfRuns, Tailed
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.1
+"""Seconds between two looks for new events."""
+CLAIM_S = 1.0
+"""Seconds between two looks at who feeds which partitions, at pauses, and at failed deliveries."""
+BATCH_S = 1.0
+"""Seconds after which a batch ends early, so that a slow observer's progress is stored."""
+OPEN_AFTER = 20
+"""Failures in a row after which the observer gets no event for a while: whatever it writes to seems to be down."""
+LONGEST_PAUSE_S = 60.0
+RETRIES = 20
+"""Failed deliveries that are tried again at a time."""
+
+
+class PendingCall(NamedTuple):
+    """A delivery that is under way."""
+
+    row: TailedRow
+    began_s: float
+
+
+@dataclass(kw_only=True, slots=True)
+class BatchOutcome:
+    """What became of a batch."""
+
+    count: int = 0
+    """Rows that were looked at."""
+    delivered: int = 0
+    dropped: int = 0
+    failures: list[FailedDelivery] = field(default_factory=list)
+
+
+class Tailer:
+    """Feeds one observer with the runs of the partitions that it owns; a thread calls ``work``."""
+
+    def __init__(self, tailed: Tailed, settings: Settings, database: Database, member: Member) -> None:
+        self.tailed, self.member = tailed, member
+        self.call: PendingCall | None = None
+        """The delivery that is under way."""
+        self.is_abandoned = False
+        """Whether a call took too long, and another thread has taken the partitions."""
+        self._settings, self._database = settings, database
+        self._cursors = ObserverCursors(database)
+        self._reader = LogReader()
+        self._renew()
+
+    def _renew(self) -> None:
+        """Forget what was read and gathered: the cursors are read again."""
+        self._observer: AgentObserver = self.tailed.kind.from_settings(self._settings)
+        self._facts = FactsOfRuns(are_labels_wanted=bool(self.tailed.selection.labels))
+        self._spans: list[CursorSpan] = []
+        self._failures: dict[int, FailedDelivery] = {}
+        self._held: dict[str, int] = {}
+        self._is_paused = False
+        self._failures_in_a_row = 0
+        self._claimed_s = self._open_until_s = -1e9
+
+    # --- the thread
+
+    def work(self, stopping: threading.Event) -> None:
+        """Feed the observer until ``stopping`` is set; then free the partitions at once."""
+        while not stopping.is_set() and not self.is_abandoned:
+            pause_s = POLL_S
+            try:
+                pause_s = 0.0 if self.step() else POLL_S
+            except CursorLost:
+                self._renew()
+            except Retryable as error:
+                log.warning("observer '%s' waits: %s", self.tailed.name, error)
+                self._renew()
+                pause_s = CLAIM_S
+            stopping.wait(pause_s)
+        if not self.is_abandoned:
+            self._leave()
+
+    def _leave(self) -> None:
+        close = getattr(self._observer, "close", None)
+        if close is not None:
+            close()
+        try:
+            self._cursors.leave(self.tailed.name, self.member)
+        except CallboardError as error:
+            log.warning("observer '%s' leaves its partitions until they expire: %s", self.tailed.name, error)
+
+    def beat(self) -> None:
+        """Keep the partitions during a long call; another thread calls it."""
+        if time.monotonic() - self._claimed_s > 2 * CLAIM_S:
+            self._cursors.beat(self.tailed.name, self.member)
+
+    def failure_of(self, row: TailedRow) -> FailedDelivery | None:
+        """Return the earlier failure of the same delivery; None: it is the first attempt."""
+        return self._failures.get(row.position)
+
+    def step(self) -> bool:
+        """Deliver what there is, a batch at most, and return whether there may be more.
+
+        Raises:
+            CursorLost: another member has the partitions.
+        """
+        if time.monotonic() - self._claimed_s >= CLAIM_S:
+            self._claim()
+        if self._is_paused or not self._spans or time.monotonic() < self._open_until_s:
+            return False
+        is_probe = self._failures_in_a_row >= OPEN_AFTER
+        if self._retry_due(1 if is_probe else RETRIES) and is_probe:
+            return True
+        return self._feed(1 if is_probe else BATCH)
+
+    def _claim(self) -> None:
+        claim = self._cursors.claim(self.tailed.name, self.member)
+        self._claimed_s, self._spans, self._is_paused = time.monotonic(), list(claim.spans), claim.is_paused
+        with self._database.read() as connection:
+            partitions = [number for span in self._spans for number in span.partitions]
+            failures = open_failures(connection, self.tailed.name, partitions)
+        self._failures = {failure.position: failure for failure in failures}
+        retrying = [failure for failure in failures if failure.state is DeliveryState.RETRYING]
+        self._held = {failure.run_id: failure.position for failure in retrying}
+
+    # --- new events
+
+    def _feed(self, limit: int) -> bool:
+        span = self._spans[0]
+        with self._database.read() as connection:
+            batch = self._reader.read(connection, span, self.tailed.selection.types, limit)
+            is_late = self.tailed.delivery == "best_effort" and batch.head - span.position > self._observer.max_queue
+            dropped = count_rows(connection, span, batch.head, self.tailed.selection.types) if is_late else 0
+            facts = self._facts.read(connection, batch.rows)
+        if is_late:
+            log.warning("observer '%s' is too slow: %d events are left out", self.tailed.name, dropped)
+            self._advance(
+                CursorProgress(before=span, after=replace(span, position=batch.head, gaps=()), dropped=dropped)
+            )
+            return True
+        after = CursorSpan(partitions=span.partitions, position=batch.position, gaps=batch.gaps)
+        if after == span and not batch.rows:
+            return False
+        outcome = self._deliver(batch.rows, facts)
+        if outcome.count < len(batch.rows):
+            after = _upto(span, after, batch.rows, outcome.count)
+        progress = CursorProgress(before=span, after=after, failures=outcome.failures)
+        self._advance(replace(progress, delivered=outcome.delivered, dropped=outcome.dropped))
+        return bool(batch.rows) or after.position < batch.head
+
+    def _advance(self, progress: CursorProgress) -> None:
+        self._cursors.advance(self.tailed.name, self.member, progress, self._observer.on_commit)
+        self._spans = merged([progress.after, *(span for span in self._spans if span != progress.before)])
+
+    # --- deliveries
+
+    def _deliver(self, rows: Sequence[TailedRow], facts: dict[int, Facts], *, for_s: float = BATCH_S) -> BatchOutcome:
+        """Deliver rows in order and flush; a failed one holds the later rows of its run back."""
+        outcome, pending, began_s = BatchOutcome(), list[TailedRow](), time.monotonic()
+        for row in rows:
+            outcome.count += 1
+            if self._is_wanted(row, facts) and self._call(row, facts, outcome):
+                pending.append(row)
+            if self._is_open or time.monotonic() - began_s > for_s:
+                break
+        if pending and not self._is_flushed(pending[-1]):
+            # One of them is what cannot be written: each by itself shows which.
+            pending = [
+                row for row in pending if self._is_wanted(row, facts) and self._call(row, facts, outcome, flushes=True)
+            ]
+        outcome.delivered = len(pending)
+        return outcome
+
+    def _is_wanted(self, row: TailedRow, facts: dict[int, Facts]) -> bool:
+        facts_of_row = facts.get(row.position)
+        if facts_of_row is None or row.position >= self._held.get(row.run_id, row.position + 1):
+            return False
+        return self.tailed.selection.takes(*facts_of_row)
+
+    def _call(self, row: TailedRow, facts: dict[int, Facts], outcome: BatchOutcome, *, flushes: bool = False) -> bool:
+        """Return whether the observer took the event."""
+        agent, run, _ = facts[row.position]
+        self.call = PendingCall(row, time.monotonic())
+        try:
+            self._observer.on_response(agent, row.payload, run)
+            if flushes:
+                self._observer.flush()
+        except BaseException as error:  # also SystemExit: an observer ends nothing but its own work
+            self._require_partitions()
+            self._note_failure(row, error, outcome)
+            return False
+        self.call = None
+        self._require_partitions()
+        self._failures_in_a_row = 0
+        return True
+
+    def _is_flushed(self, last: TailedRow) -> bool:
+        self.call = PendingCall(last, time.monotonic())
+        try:
+            self._observer.flush()
+        except BaseException as error:
+            self._require_partitions()
+            log.warning("observer '%s' could not flush: %s", self.tailed.name, type(error).__name__)
+            return False
+        finally:
+            self.call = None
+        self._require_partitions()
+        return True
+
+    def _require_partitions(self) -> None:
+        if self.is_abandoned:
+            raise CursorLost(self.tailed.name)
+
+    def _note_failure(self, row: TailedRow, error: BaseException, outcome: BatchOutcome) -> None:
+        self.call = None
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row == 1:
+            log.warning("observer '%s' raised %s in run %s", self.tailed.name, type(error).__name__, row.run_id)
+        log.debug("observer '%s' raised in run %s", self.tailed.name, row.run_id, exc_info=error)
+        if self._failures_in_a_row >= OPEN_AFTER:
+            pause_s = min(LONGEST_PAUSE_S, 2.0 ** min(self._failures_in_a_row - OPEN_AFTER, 10))
+            self._open_until_s = time.monotonic() + pause_s
+            text = "observer '%s' failed %d times in a row and gets nothing for %g s"
+            log.warning(text, self.tailed.name, self._failures_in_a_row, pause_s)
+        if self.tailed.delivery == "best_effort":
+            outcome.dropped += 1
+            return
+        failure = failed(row, reason_of(error), self._failures.get(row.position), self.tailed.retry_for_s)
+        self._failures[row.position] = failure
+        outcome.failures.append(failure)
+        if failure.state is DeliveryState.RETRYING:
+            self._held[row.run_id] = row.position
+        else:
+            text = "observer '%s' did not take event %d of run %s, which is a dead letter now"
+            log.warning(text, self.tailed.name, row.payload.seq, row.run_id)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the observer gets nothing for a while."""
+        return time.monotonic() < self._open_until_s
+
+    # --- failed deliveries
+
+    def _retry_due(self, limit: int) -> bool:
+        """Try the failed deliveries again whose time has come, and return whether there were any."""
+        now_ms = epoch_ms()
+        due = [failure for _, failure in sorted(self._failures.items()) if failure.next_ms is not None]
+        due = [failure for failure in due if failure.next_ms is not None and failure.next_ms <= now_ms][:limit]
+        for failure in due:
+            if not self._is_open:
+                self._retry(failure)
+        return bool(due)
+
+    def _retry(self, failure: FailedDelivery) -> None:
+        """Deliver the event, and behind it what its run has had since; of a dead letter the event alone."""
+        span = next(span for span in self._spans if partition_of(failure.run_id) in span.partitions)
+        is_single = failure.state is DeliveryState.AGAIN
+        first, upto = failure.position, failure.position if is_single else span.position
+        if not is_single:
+            self._held.pop(failure.run_id, None)
+        delivered, failures = 0, list[FailedDelivery]()
+        while first <= upto and failure.run_id not in self._held:
+            with self._database.read() as connection:
+                rows = rows_of_run(connection, failure.run_id, first, upto)
+                facts = self._facts.read(connection, rows)
+            if not rows:
+                break
+            outcome = self._deliver(rows, facts, for_s=float("inf"))
+            delivered, failures = delivered + outcome.delivered, failures + outcome.failures
+            first = rows[-1].position + 1
+        cleared = {failure.position} - {each.position for each in failures}
+        for position in cleared:
+            del self._failures[position]
+        self._advance(CursorProgress(before=span, after=span, delivered=delivered, failures=failures, cleared=cleared))
+
+
+def _upto(span: CursorSpan, after: CursorSpan, rows: Sequence[TailedRow], count: int) -> CursorSpan:
+    """Return where the cursors are when so many of the rows between two places were delivered."""
+    position = max(span.position, rows[count - 1].position)
+    left = {row.position for row in rows[count:]}
+    gaps = {gap for gap in after.gaps if gap <= position} | {number for number in left if number <= position}
+    return replace(after, position=position, gaps=tuple(sorted(gaps)))
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what a failed delivery is listed with."""
+    text = " ".join(redact(str(error)).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
