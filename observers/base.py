@@ -33,6 +33,8 @@ class RunFacts:
 
     run_id: str
     thread_id: str
+    kind: str = "agent"
+    """``agent``, ``tool`` or ``workflow``."""
     tenant: str = "default"
     principal: str = "local"
     fence: int = 0
@@ -54,6 +56,7 @@ def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) ->
     return agent, RunFacts(
         run_id=run_id,
         thread_id=run.thread_id,
+        kind=run.kind,
         tenant=run.tenant,
         principal=run.principal,
         fence=run.fence,
@@ -82,6 +85,8 @@ class Tailing:
     """Threads of a process that feed it, each with an instance of its own and other runs."""
     timeout_s: float = 60.0
     """Seconds that one call may take; then it counts as failed, and another thread continues with a new instance."""
+    poll_s: float = 0.1
+    """Seconds between two looks for new events."""
     retry_for_s: float = 24 * 3600.0
     """Seconds for which a failed delivery is tried again; later events of its run wait."""
 

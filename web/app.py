@@ -13,7 +13,7 @@ from config.folders import require_own_folders
 from config.logs import acting_for, configure_logging
 from config.settings import Settings, settings
 from config.tracing import TRACE_ID, current_trace_id, new_trace_id, trace_id_of, traced
-from web import limits, problems, security
+from web import limits, problems, request_counts, security
 from web.api.agent_versions import agent_versions
 from web.api.agents import agents, tools
 from web.api.approvals import approvals
@@ -23,6 +23,7 @@ from web.api.credentials.keys import keys, tickets
 from web.api.credentials.sign_in import sign_in
 from web.api.events import decisions, events
 from web.api.health import health
+from web.api.metrics import metrics
 from web.api.page import document, page
 from web.api.queue import queues
 from web.api.runs import runs
@@ -60,6 +61,7 @@ BLUEPRINTS = (
     execute,
     grants,
     health,
+    metrics,
     seed,
     conversation,
     context,
@@ -92,6 +94,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     app.url_map.merge_slashes = False  # no redirects of addresses with double slashes
     process = app.extensions["callboard"] = WebProcess(chosen, runner)
     app.after_request(_name_trace)
+    request_counts.register(app, process.requests)
     security.register(app, chosen)
     authentication.register(app, process)
     envelopes.register(app, process)

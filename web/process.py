@@ -22,6 +22,7 @@ from config.fresh import FreshFor
 from config.settings import Settings
 from web.errors import Overloaded
 from web.feeds.hub import Hub
+from web.request_counts import RequestCounts
 
 if TYPE_CHECKING:
     from agents.runner import Runner
@@ -63,6 +64,7 @@ class WebProcess:
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
         self.strangers_health = FreshFor[tuple[dict[str, Any], int]]()
         self.strangers_ready = FreshFor[bool]()
+        self.requests = RequestCounts()
         self._at_close: list[Callable[[], None]] = []
 
     @property

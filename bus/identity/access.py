@@ -141,6 +141,15 @@ def may_promote(principal: Principal, agent: AgentDefinition) -> bool:
     return is_theirs and sees_agent(principal, agent) and principal.reach(Verb.CONTROL) >= Reach.SHARED
 
 
+def require_may_read_metrics(principal: Principal) -> None:
+    """Raise ``FORBIDDEN`` unless a principal may read the sums of all tenants: it sees the runs of tenant ``default``.
+
+    A credential for some agents reads none, since the sums are of all.
+    """
+    if principal.tenant != LOCAL.tenant or principal.agents is not None or principal.reach(Verb.SEE) < Reach.SHARED:
+        raise forbidden(principal, Verb.SEE, "the metrics of all tenants, from another one or without a role")
+
+
 def may_see_machines(principal: Principal) -> bool:
     """Return whether a principal may see what all tenants share: hosts and processes, queues, numbers of viewers.
 

@@ -108,6 +108,8 @@ class WorkerSettings(Part):
     """Queues that a worker serves, ``,`` between them; empty: ``queue`` alone."""
     observe: str = Field(default="", pattern=r"^[\w.:, -]*$")
     """Observers that each worker process feeds from the log, ``,`` between them; empty: none."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """TCP port on which the first worker process of a machine serves ``/metrics`` without a credential; 0: none."""
     lease_s: float = Field(default=15.0, gt=0)
     """Seconds a worker owns a run after a heartbeat."""
     beat_s: float = Field(default=5.0, gt=0)

@@ -52,6 +52,7 @@ from handlers.worker.tool_catalogue import loaded_tools
 from handlers.worker.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from observers.discovery import observers_for
 from observers.invoker import drain
+from observers.metrics.process_load import ProcessLoad, memory_share
 
 if TYPE_CHECKING:
     from observers.tailing.host import ObserverHost
@@ -193,6 +194,7 @@ def _begin(pool: str, slots: int) -> Drain:
     freeze_gc()
     own = _take_up_work(process, slots)
     _feed_observers(process)
+    _serve_metrics(process)
     start_liveness(process.journal.loop, process.settings.lease_s)
     process.journal.loop.submit(_renew_row(process, pool, slots, loaded_tools(loaded)))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
@@ -267,6 +269,21 @@ def _feed_observers(process: Process) -> None:
         log.error("no observer is fed: %s", error)
 
 
+def _serve_metrics(process: Process) -> None:
+    """Serve ``/metrics`` where a port is set; another worker process of this machine may do so already."""
+    if not process.settings.metrics_port:
+        return
+    from prometheus_client import start_http_server
+
+    from observers.metrics.exposition import Exposition
+
+    place = process.settings.metrics_port, process.settings.host
+    try:
+        start_http_server(*place, registry=Exposition(process.journal.database))
+    except OSError as error:
+        log.debug("this process serves no metrics: %s", error)
+
+
 async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[LoadedTool]) -> None:
     """Renew this process's row for as long as the process lives; write its tools behind the first row."""
     journal, queues = process.journal, served_queues(process.settings)
@@ -281,13 +298,14 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
         queues=queues.names,
         version=own_version(),
     )
-    is_listed, files = False, files_of(process.settings)
+    is_listed, files, load = False, files_of(process.settings), ProcessLoad()
     while True:
         try:
             servers = await server_states(files, journal)
             await journal.loop.write(process.registry.register)
             keys = await journal.loop.read(_missing_keys, process)
             now = replace(row, busy=journal.owner.lease_manager.busy, abandoned=ABANDONED.counts())
+            now = replace(now, cpu_share=load.cpu_share(), memory_share=memory_share())
             now = replace(now, mcp_servers=servers, missing_keys=keys)
             await journal.loop.write(journal.stores.workers.renew, now)
             if not is_listed:

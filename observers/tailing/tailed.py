@@ -64,6 +64,8 @@ class Tailed:
     """Seconds for which a failed delivery is tried again; infinite for a critical one."""
     timeout_s: float
     """Seconds that one call may take."""
+    poll_s: float
+    """Seconds between two looks for new events."""
 
 
 def tailed_observer(name: str, settings: Settings, start: str | None = None) -> Tailed:
@@ -89,6 +91,7 @@ def tailed_observer(name: str, settings: Settings, start: str | None = None) -> 
         selection=_selection(name, fields),
         retry_for_s={"critical": float("inf"), "best_effort": 0.0}.get(delivery, kind.tailing.retry_for_s),
         timeout_s=kind.tailing.timeout_s,
+        poll_s=kind.tailing.poll_s,
     )
 
 

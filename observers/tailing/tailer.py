@@ -37,8 +37,6 @@ from observers.tailing.tailed import Facts, FactsOfRuns, Tailed
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.1
-"""Seconds between two looks for new events."""
 CLAIM_S = 1.0
 """Seconds between two looks at who feeds which partitions, at pauses, and at failed deliveries."""
 BATCH_S = 1.0
@@ -98,9 +96,9 @@ class Tailer:
     def work(self, stopping: threading.Event) -> None:
         """Feed the observer until ``stopping`` is set; then free the partitions at once."""
         while not stopping.is_set() and not self.is_abandoned:
-            pause_s = POLL_S
+            pause_s = self.tailed.poll_s
             try:
-                pause_s = 0.0 if self.step() else POLL_S
+                pause_s = 0.0 if self.step() else self.tailed.poll_s
             except CursorLost:
                 self._renew()
             except Retryable as error:
@@ -130,7 +128,7 @@ class Tailer:
         return self._failures.get(row.position)
 
     def step(self) -> bool:
-        """Deliver what there is, a batch at most, and return whether there may be more.
+        """Deliver what there is, a batch at most, and return whether there is more.
 
         Raises:
             CursorLost: another member has the partitions.
@@ -177,7 +175,7 @@ class Tailer:
             after = _upto(span, after, batch.rows, outcome.count)
         progress = CursorProgress(before=span, after=after, failures=outcome.failures)
         self._advance(replace(progress, delivered=outcome.delivered, dropped=outcome.dropped))
-        return bool(batch.rows) or after.position < batch.head
+        return after.position < batch.head
 
     def _advance(self, progress: CursorProgress) -> None:
         self._cursors.advance(self.tailed.name, self.member, progress, self._observer.on_commit)

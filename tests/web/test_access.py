@@ -530,9 +530,12 @@ def test_only_administrators_administer(
 
 
 LISTS = ("/v1/runs", "/v1/threads?owner=*", "/v1/agents", "/v1/workflows", "/v1/tools", "/tools", "/health", "/ready")
+METRICS = "/metrics"
 
 
-@pytest.mark.parametrize("path", [*LISTS, "/v1/runs?status=open", "/v1/threads?search=violet", "/v1/keys", "/v1/audit"])
+@pytest.mark.parametrize(
+    "path", [*LISTS, METRICS, "/v1/runs?status=open", "/v1/threads?search=violet", "/v1/keys", "/v1/audit"]
+)
 @pytest.mark.parametrize("caller", STRANGERS)
 def test_no_list_shows_a_stranger_anything(
     caller: str, path: str, client: FlaskClient, credentials: Mapping[str, Mapping[str, str]], objects: Objects

@@ -148,7 +148,7 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     from bus.journal.stores import abandoned_calls, missing_keys  # the first request opens the journal
 
     workers = len(fleet)
-    parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
+    parts: dict[str, Any] = {"database": "ok", "redis": redis_state(process), "workers": workers}
     if starting := workers_starting(process.settings.state, workers):
         parts["workers_starting"] = starting
     if _sees_machines() and (abandoned := abandoned_calls(fleet)):
@@ -244,7 +244,7 @@ def _waiting(queues: Sequence[str]) -> dict[str, Any]:
     return {"unserved_queues": queues, "detail": detail}
 
 
-def _redis(process: WebProcess) -> str:
+def redis_state(process: WebProcess) -> str:
     """Return ``ok``, ``none`` if none is configured, or what is wrong.
 
     That is ``unreachable``, ``refuses_writes`` (full, or a replica), or ``shared`` (workers of another database

@@ -49,6 +49,10 @@ class WorkerRow:
     """The queues it serves; empty for a release that served only ``queue``."""
     version: str | None = None
     """Callboard's version."""
+    cpu_share: float | None = None
+    """How much of one processor it has used since its row before: 0 to 1."""
+    memory_share: float | None = None
+    """How much it uses of the memory that its container or machine has."""
     abandoned: Mapping[str, int] = field(default_factory=dict)
     """The calls that it gave up and that have not ended, by tool."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -114,6 +118,8 @@ def alive(connection: Connection) -> list[dict[str, Any]]:
             "queue": row.queue,
             "queues": _queues(row),
             "version": row.version,
+            "cpu_share": row.cpu_share,
+            "memory_share": row.memory_share,
             "abandoned": orjson.loads(row.abandoned_json or "{}"),
             "mcp_servers": orjson.loads(row.mcp_servers_json or "{}"),
             "missing_keys": orjson.loads(row.missing_keys_json or "{}"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bus.journal.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from bus.journal.ownership.workers import new_owner_id
+    from bus.journal.ownership.workers import alive, new_owner_id
     from bus.journal.tailing.cursors import (
         CursorLost,
         CursorProgress,
@@ -36,6 +36,18 @@ if TYPE_CHECKING:
         partition_of,
         rows_of_run,
         runs_by_id,
+    )
+    from bus.journal.tailing.metric_values import (
+        TOTAL,
+        EndedModelCall,
+        QueueState,
+        Series,
+        add_values,
+        forget_old_slots,
+        model_calls,
+        open_runs,
+        queue_states,
+        values_of,
     )
 else:
     __getattr__ = on_demand(globals())

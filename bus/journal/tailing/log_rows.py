@@ -30,7 +30,7 @@ BATCH = 1000
 AHEAD = 20_000
 """Positions that one read passes at most, however few rows of them are wanted."""
 FACTS = """
-    id thread_id tenant principal fence detached metadata_json trace_id correlation_id context_json labels_json
+    id kind thread_id tenant principal fence detached metadata_json trace_id correlation_id context_json labels_json
     agent_id agent_name model handed_from_json parent_id
 """.split()
 

@@ -29,7 +29,13 @@ from config.database.tables.identity import (
     secrets,
     sessions,
 )
-from config.database.tables.observers import failed_deliveries, observer_cursors, observer_members, observers
+from config.database.tables.observers import (
+    failed_deliveries,
+    metric_values,
+    observer_cursors,
+    observer_members,
+    observers,
+)
 from config.database.tables.runs import (
     agent_aliases,
     agent_versions,
@@ -66,6 +72,7 @@ __all__ = [
     "mcp_manifests",
     "messages",
     "metadata",
+    "metric_values",
     "node_types",
     "observer_cursors",
     "observer_members",

@@ -21,6 +21,8 @@ workers = Table(
     Column("queue", Id),  # the default queue, as the worker knows it
     Column("queues", Text),  # those it serves, with commas between them
     Column("version", String(32)),
+    Column("cpu_share", Float),  # of one processor since the row before, 0 to 1; NULL from an older release
+    Column("memory_share", Float),  # of what its container or machine has
     Column("abandoned_json", Text),  # tool -> calls that were given up and have not ended
     Column("mcp_servers_json", Text),  # MCP server -> how it is in this process
     Column("missing_keys_json", Text),  # variables of models' keys that are not set in it -> the agents that need them

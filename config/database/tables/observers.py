@@ -1,4 +1,7 @@
-"""The observers that tail the log: how far each has come, which processes feed it, and what it could not take."""
+"""The observers that tail the log: how far each has come, which processes feed it, and what it could not take.
+
+And what the shipped one that counts has counted.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -72,4 +76,15 @@ failed_deliveries = Table(
     Column("next_ms", BigInteger),  # when it is tried again; NULL: when a person says so
     UniqueConstraint("observer", "position"),
     Index(None, "observer", "state", "next_ms"),
+)
+
+metric_values = Table(  # what the metrics observer has counted, in the transactions that moved its cursors
+    "metric_values",
+    metadata,
+    Column("name", String(64), nullable=False),
+    Column("labels_json", String(600), nullable=False),  # names and values, as one JSON object
+    Column("slot_ms", BigInteger, nullable=False),  # 0: since the beginning; else five minutes from then, for a day
+    Column("value", Float, nullable=False),
+    PrimaryKeyConstraint("name", "labels_json", "slot_ms"),
+    Index(None, "slot_ms"),
 )

@@ -54,7 +54,7 @@ class Room:
         self.log, self.cursors = TailedLog(database), ObserverCursors(database)
         self.kind = _new_sink()
         names = {"name": "sink", "class_path": "tests:Sink", "delivery": "reliable", "start": "beginning"}
-        limits = {"threads": 1, "retry_for_s": 3600.0, "timeout_s": 60.0}
+        limits = {"threads": 1, "retry_for_s": 3600.0, "timeout_s": 60.0, "poll_s": 0.01}
         self.tailed = Tailed(kind=self.kind, selection=EventSelection(), **names, **limits)  # type: ignore[arg-type]
 
     def member(self, name: str = "own_1", **changes: Any) -> Tailer:

@@ -1,4 +1,4 @@
-"""Add the observers that tail the log, with their cursors, members and failed deliveries."""
+"""Add the observers that tail the log, what one of them counts, and the load of workers."""
 
 from __future__ import annotations
 
@@ -46,6 +46,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("observer", "partition", name=op.f("pk_observer_cursors")),
     )
     _failed_deliveries()
+    op.create_table(
+        "metric_values",
+        sa.Column("name", sa.String(64), nullable=False),
+        sa.Column("labels_json", sa.String(600), nullable=False),
+        sa.Column("slot_ms", sa.BigInteger(), nullable=False),
+        sa.Column("value", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("name", "labels_json", "slot_ms", name=op.f("pk_metric_values")),
+    )
+    op.create_index(op.f("ix_metric_values_slot_ms"), "metric_values", ["slot_ms"])
+    for column in ("cpu_share", "memory_share"):
+        op.add_column("workers", sa.Column(column, sa.Float))
 
 
 def _failed_deliveries() -> None:
