@@ -6,7 +6,7 @@ It passes the guardrails of the run's agent, like the run's input.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
@@ -44,9 +44,17 @@ def steer_data(
 
 
 def signal_data(
-    journal: Journal, registry: AgentRegistry, principal: Principal, run_id: str, name: str, data: Any
+    journal: Journal,
+    registry: AgentRegistry,
+    principal: Principal,
+    run_id: str,
+    name: str,
+    data: Any,
+    labels: Collection[str] = (),
 ) -> Mapping[str, Any]:
     """Return the data of a signal's control, if a node of the run's workflow waits for a signal of this name and form.
+
+    ``labels``: what the data are, for policies; the run has them once the node has taken the signal.
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
@@ -79,7 +87,7 @@ def signal_data(
         raise SIGNAL_INVALID(name=name, problems="; ".join(problems))
     guardrails, _ = sealing_guardrails(journal.settings, definition.guardrails)
     guardrails.require_call({"data": data})
-    return {"name": name, "data": data}
+    return {"name": name, "data": data} | ({"labels": sorted(labels)} if labels else {})
 
 
 def definition_of_run(journal: Journal, registry: AgentRegistry, run: Any) -> AgentDefinition:

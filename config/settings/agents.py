@@ -33,6 +33,8 @@ class AgentSettings(ServerSettings):
     """One or more folders with files of Celery applications whose tasks agents may call, separated by ``:``."""
     mcp_servers_dir: str = "config/mcp_servers"
     """One or more folders with files of MCP servers, separated by ``:``; nothing else starts a server."""
+    webhooks_dir: str = "config/webhooks"
+    """One or more folders with files of webhooks that others send, separated by ``:``; the first of a name counts."""
     default_agent: str = "assistant"
     """The agent of requests that name none."""
     plugins: str = ""
@@ -125,6 +127,11 @@ class AgentSettings(ServerSettings):
     def celery_tasks_folders(self) -> list[Path]:
         """The folders of Celery applications, absolute, in order."""
         return [(ROOT / part).resolve() for part in self.celery_tasks_dir.split(":") if part]
+
+    @property
+    def webhooks_folders(self) -> list[Path]:
+        """The folders of webhooks' definitions, absolute, in order."""
+        return [(ROOT / part).resolve() for part in self.webhooks_dir.split(":") if part]
 
     @property
     def mcp_servers_folders(self) -> list[Path]:

@@ -30,6 +30,7 @@ from bus.journal.records.on_disconnect import add_policy, require_policy
 from bus.journal.records.originals import write_originals
 from bus.journal.records.recorded_calls import RERUN, Origin
 from bus.journal.records.steps import AGENT
+from bus.journal.records.threads import label_thread
 from bus.journal.states.conditions import insert_run
 from bus.journal.unowned.turns import put_first
 from bus.messages.run_agent import FIELDS, RunAgentMessage
@@ -276,6 +277,8 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
                     raise (ThreadUnknown if is_ours else THREAD_OF_OTHER_AGENT)(thread_id=new.thread_id)
             if row.agent_id != new.agent_id:
                 add_agent(connection, row.key, new.agent_id)
+            if new.labels:
+                label_thread(connection, row.key, new.labels)
             return row.key, new.thread_id, row.next_message - 1, row.private
         if is_made(THREAD, new.thread_id):  # removed, or another's: the run would lack its messages
             raise ThreadUnknown(thread_id=new.thread_id)
@@ -289,6 +292,8 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
         "title": title,
         "next_message": 2,
     }
+    if new.labels:
+        values["labels_json"] = names_json(new.labels)
     if new.parent is not None:
         values |= {"parent_id": new.parent.run_id, "labels_json": names_json(new.parent.labels)}
     key = connection.execute(_NEW_THREAD, values).scalar_one()
