@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from config.definitions.agent import AGENT_ID
 from config.definitions.errors import DefinitionInvalid
@@ -43,6 +44,11 @@ _Whose = Annotated[str, StringConstraints(pattern=rf"^{PRINCIPAL}$")]
 _Template = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
 
 
+@lru_cache(maxsize=64)
+def _condition_of(source: str) -> Expression:
+    return Expression(DELIVERY, source)
+
+
 def _have_templates(data: Any) -> Any:
     for _, text in templates_in(data):
         template_of(text, NAMES)
@@ -66,8 +72,12 @@ class WebhookStartFields(Strict):
             raise ValueError("`input` has to be text with templates, for example `{{ body.issue.title }}`")
         if self.workflow is not None and not isinstance(self.input, dict):
             raise ValueError("`input` has to be a mapping of the workflow's fields to templates")
-        _have_templates(self.input)
         return self
+
+    @field_validator("input")
+    @classmethod
+    def _has_templates(cls, value: Any) -> Any:
+        return _have_templates(value)
 
 
 class WebhookSignalFields(Strict):
@@ -79,10 +89,10 @@ class WebhookSignalFields(Strict):
     data: Any = None
     """What the node that waits for it gets; texts in it are templates."""
 
-    @model_validator(mode="after")
-    def _agree(self) -> WebhookSignalFields:
-        _have_templates([self.run, self.name, self.data])
-        return self
+    @field_validator("run", "name", "data")
+    @classmethod
+    def _have_templates(cls, value: Any) -> Any:
+        return _have_templates(value)
 
 
 class WebhookFields(Strict):
@@ -102,7 +112,6 @@ class WebhookFields(Strict):
     """The conversation that a started run continues; a new one by default."""
     only: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
     """A condition in CEL: a delivery for which it is false is accepted, and starts nothing."""
-    _condition: Expression | None = PrivateAttr(default=None)
 
     @field_validator("secret", mode="before")
     @classmethod
@@ -123,17 +132,19 @@ class WebhookFields(Strict):
     def _is_template(cls, value: str | None) -> str | None:
         return None if value is None else str(_have_templates(value))
 
+    @field_validator("only")
+    @classmethod
+    def _is_condition(cls, value: str | None) -> str | None:
+        if value is not None:
+            _condition_of(value)
+        return value
+
     @model_validator(mode="after")
     def _agree(self) -> WebhookFields:
         if (self.start is None) == (self.signal is None):
             raise ValueError("`start` or `signal` is needed, and not both")
         if self.signal is not None and self.thread is not None:
             raise ValueError("`thread` is for a webhook that starts runs; a signal's run has its own")
-        if self.only is not None:
-            try:
-                self._condition = Expression(DELIVERY, self.only)
-            except ValueError as error:
-                raise ValueError(f"`only` {error}") from error
         return self
 
 
@@ -173,7 +184,7 @@ class WebhookDefinition(WebhookFields):
         Raises:
             ExpressionFailed: it fails for these values.
         """
-        return self._condition is None or self._condition.holds(_Values(delivery))
+        return self.only is None or _condition_of(self.only).holds(_Values(delivery))
 
     def rendered(self, data: Any, delivery: Mapping[str, Any]) -> Any:
         """Return data of the file with the values of its templates.
