@@ -70,12 +70,7 @@ def signal_data(
         raise CONTROL_REFUSED(request=SIGNAL.request, problem=f"{run_id} is no workflow's, and waits for no signal")
     definition = definition_of_run(journal, registry, run)
     is_part = run.parent_id is not None and journal.readers.runs.row(principal, run.parent_id).agent_id == run.agent_id
-    signals, others = _signals_of(definition, is_part), _signals_of(definition, not is_part)
-    form = _form_of(signals, name)
-    if form is None:
-        listing = ", ".join(f"'{signal}'" for signal in signals) or "none"
-        hint = did_you_mean(name, signals) if _form_of(others, name) is None else OF_CHILD if not is_part else OF_PARENT
-        raise SIGNAL_UNKNOWN(name=name, hint=hint, known=listing)
+    form = _required_form(definition, name, is_part=is_part)
     try:
         text, limit = orjson.dumps(data), journal.settings.max_input_chars
     except TypeError as error:  # of a Python caller
@@ -88,6 +83,21 @@ def signal_data(
     guardrails, _ = sealing_guardrails(journal.settings, definition.guardrails)
     guardrails.require_call({"data": data})
     return {"name": name, "data": data} | ({"labels": sorted(labels)} if labels else {})
+
+
+def _required_form(definition: AgentDefinition, name: str, *, is_part: bool) -> Mapping[str, Any]:
+    """Return the schema of a signal.
+
+    Raises:
+        SIGNAL_UNKNOWN: no node waits for this name, at any time.
+    """
+    signals, others = _signals_of(definition, is_part), _signals_of(definition, not is_part)
+    form = _form_of(signals, name)
+    if form is not None:
+        return form
+    listing = ", ".join(f"'{signal}'" for signal in signals) or "none"
+    hint = did_you_mean(name, signals) if _form_of(others, name) is None else OF_CHILD if not is_part else OF_PARENT
+    raise SIGNAL_UNKNOWN(name=name, hint=hint, known=listing)
 
 
 def definition_of_run(journal: Journal, registry: AgentRegistry, run: Any) -> AgentDefinition:

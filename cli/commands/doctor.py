@@ -42,7 +42,7 @@ CHECKS = {
     "celery": "queues:check_celery",
     "celery tasks": "outward:check_celery_tasks",
     "mcp servers": "mcp_servers:check_mcp_servers",
-    "webhooks": "webhooks:check_webhooks",
+    "webhooks": "agents:check_webhooks",
     "governance": "outward:check_governance",
     "sql databases": "outward:check_sql_databases",
     "agents": "agents:check_agents",

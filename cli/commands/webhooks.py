@@ -8,7 +8,7 @@ import click
 
 from agents.registry import AgentRegistry
 from cli import options
-from cli.doctor.webhooks import does, problem_of
+from cli.doctor.webhooks import does, why_unusable
 from cli.output.json import print_json
 from config.definitions.webhooks.definition import read_webhooks
 from config.text.visible import visible
@@ -24,7 +24,7 @@ def webhooks(as_json: bool) -> int:
     for webhook in definitions.values():
         row = {"name": webhook.name, "format": webhook.format, "path": f"/v1/webhooks/{webhook.name}"}
         row |= {"tenant": webhook.who.tenant, "principal": webhook.who.id, "does": does(webhook)}
-        problem = problem_of(webhook, registry)
+        problem = why_unusable(webhook, registry)
         rows.append(row | ({"problem": problem} if problem is not None else {}))
     rows += [{"file": str(error.facts["file"]), "problem": str(error)} for error in broken]
     if as_json:

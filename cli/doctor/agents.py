@@ -14,11 +14,13 @@ from agents.registry import AgentRegistry
 from bus.journal.stores import AgentVersions
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import is_there
+from cli.doctor.webhooks import does, why_unusable
 from cli.doctor.workflows import check_workflow
 from config.database.engine import open_database
 from config.database.migrate import require_current
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.webhooks.definition import read_webhooks
 from config.definitions.workflows.fields import WorkflowDefinition
 from config.errors import CallboardError
 from config.settings import Settings
@@ -52,6 +54,17 @@ def check_agents(settings: Settings) -> Verdicts:
         yield warn(f"there are none in {settings.agents_dir}; add a YAML file")
     elif not problems:
         yield ok(f"{len(definitions)} can be used")
+
+
+def check_webhooks(settings: Settings) -> Verdicts:
+    """Yield what is wrong with each webhook that others send; nothing where there is none."""
+    webhooks, broken = read_webhooks(settings.webhooks_folders)
+    registry = AgentRegistry(settings.agent_folders)
+    for error in broken:
+        yield fail(str(error))
+    for webhook in webhooks.values():
+        problem = why_unusable(webhook, registry)
+        yield ok(f"{webhook.name}: {does(webhook)}") if problem is None else fail(problem)
 
 
 def _serving(settings: Settings) -> dict[str, int]:

@@ -1,27 +1,14 @@
-"""Checks of the webhooks that others send: their files, their secrets, and what they start."""
+"""What is wrong with a webhook that others send, beyond its file: its secret, and what it starts."""
 
 from __future__ import annotations
 
 from agents.registry import AgentRegistry
 from bus.identity.access import may_start, sees_agent
-from cli.doctor import Verdicts, fail, ok
-from config.definitions.webhooks.definition import WebhookDefinition, read_webhooks
+from config.definitions.webhooks.definition import WebhookDefinition
 from config.errors import CallboardError
-from config.settings import Settings
 
 
-def check_webhooks(settings: Settings) -> Verdicts:
-    """Yield what is wrong with each webhook; nothing where there is none."""
-    webhooks, broken = read_webhooks(settings.webhooks_folders)
-    for error in broken:
-        yield fail(str(error))
-    registry = AgentRegistry(settings.agent_folders)
-    for webhook in webhooks.values():
-        problem = problem_of(webhook, registry)
-        yield ok(f"{webhook.name}: {does(webhook)}") if problem is None else fail(problem)
-
-
-def problem_of(webhook: WebhookDefinition, registry: AgentRegistry) -> str | None:
+def why_unusable(webhook: WebhookDefinition, registry: AgentRegistry) -> str | None:
     """Return why every delivery of a webhook would be refused, as a sentence; None where nothing is known."""
     start = webhook.start
     try:

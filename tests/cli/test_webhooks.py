@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.webhooks import check_webhooks
+from cli.doctor.agents import check_webhooks
 from cli.main import status_of
 from config.settings import Settings
 

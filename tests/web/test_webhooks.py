@@ -65,7 +65,7 @@ FILES = {
         principal: shop
         signal: {run: "{{ body.run }}", name: paid, data: {cents: "{{ body.cents }}", by: "{{ event }}"}}
         """,
-    "lost": "format: github\nsecret: ${GITHUB_SECRET}\nstart: {agent: nobody-there, input: '{{ body }}'}\n",
+    "lost": "format: github\nsecret: ${GITHUB_SECRET}\nstart: {agent: not-there, input: '{{ body }}'}\n",
     "keyless": "format: github\nsecret: ${UNSET_SECRET}\nstart: {agent: assistant, input: x}\n",
     "broken": "format: none\n",
 }

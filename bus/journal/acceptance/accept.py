@@ -231,6 +231,8 @@ def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[st
     now_ms, title = epoch_ms(), stored_line(new.title)
     run = run_row(new, grant, title, *_take_number(connection, new, title))
     insert_run(connection, run)
+    if new.labels:
+        label_thread(connection, run["thread_key"], new.labels)
     write_originals(connection, run["id"], new.originals)
     connection.execute(_INSERT_MESSAGE, message_row(new, run, now_ms))
     connection.execute(_INSERT_EVENT, event_row(first_event(new, run, grant, now_ms), run["id"], run["thread_id"], 0))
@@ -277,8 +279,6 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
                     raise (ThreadUnknown if is_ours else THREAD_OF_OTHER_AGENT)(thread_id=new.thread_id)
             if row.agent_id != new.agent_id:
                 add_agent(connection, row.key, new.agent_id)
-            if new.labels:
-                label_thread(connection, row.key, new.labels)
             return row.key, new.thread_id, row.next_message - 1, row.private
         if is_made(THREAD, new.thread_id):  # removed, or another's: the run would lack its messages
             raise ThreadUnknown(thread_id=new.thread_id)
@@ -292,8 +292,6 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
         "title": title,
         "next_message": 2,
     }
-    if new.labels:
-        values["labels_json"] = names_json(new.labels)
     if new.parent is not None:
         values |= {"parent_id": new.parent.run_id, "labels_json": names_json(new.parent.labels)}
     key = connection.execute(_NEW_THREAD, values).scalar_one()

@@ -16,9 +16,8 @@ from config.definitions.runner_spec import SECRET_IN_HEADER, Strict
 from config.definitions.secrets import REFERENCE, REFERENCE_FORM, resolve_secret
 from config.definitions.webhooks.signatures import key_of
 from config.definitions.yaml_lines import YAML_SUFFIXES, Mistakes, read_yaml, yaml_files
-from config.expressions.cel import Expression, Language
+from config.expressions.cel import Expression, Language, Values
 from config.expressions.templates import render_data, template_of, templates_in
-from config.expressions.work import size_of
 from config.identity.principal import NAME as PRINCIPAL
 from config.identity.principal import NAME_FORM, Principal, Verb
 from config.redaction.provider_keys import is_providers
@@ -184,7 +183,7 @@ class WebhookDefinition(WebhookFields):
         Raises:
             ExpressionFailed: it fails for these values.
         """
-        return self.only is None or _condition_of(self.only).holds(_Values(delivery))
+        return self.only is None or _condition_of(self.only).holds(Values(DELIVERY, delivery))
 
     def rendered(self, data: Any, delivery: Mapping[str, Any]) -> Any:
         """Return data of the file with the values of its templates.
@@ -193,21 +192,6 @@ class WebhookDefinition(WebhookFields):
             ExpressionFailed: a value is missing, or does not fit.
         """
         return render_data(data, delivery, NAMES)
-
-
-class _Values:
-    """The values of one evaluation, see ``config.expressions.cel.Variables``."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-
-    @property
-    def activation(self) -> Any:
-        return DELIVERY.environment.Activation(dict(self._values))
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return size_of(self._values)
 
 
 def reference_of(text: str) -> str:
@@ -269,10 +253,10 @@ class WebhookFiles:
                 stamp = stamp_of(path)
             except OSError:
                 continue
-            known = self._read.get(name)
-            if known is None or known[0] != stamp:
-                known = self._read[name] = stamp, _loaded(path)
-            return known[1]
+            entry = self._read.get(name)
+            if entry is None or entry[0] != stamp:
+                entry = self._read[name] = stamp, _loaded(path)
+            return entry[1]
         return None
 
     def _paths(self, name: str) -> Iterator[Path]:

