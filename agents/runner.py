@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -121,6 +121,7 @@ class Runner:
         if_busy: IfBusy | None = None,
         on_disconnect: str | None = None,
         priority: Priority | None = None,
+        labels: Collection[str] = (),
     ) -> RunHandle:
         """Accept a run: commit it, send its message, and return a handle on it.
 
@@ -140,6 +141,7 @@ class Runner:
                 ``interrupt``, ``rollback``, ``merge`` or ``steer``; None, here and below: as the definition says.
             on_disconnect: what becomes of the run after so many seconds without viewers, ``stop:30`` or ``pause:30``.
             priority: ``low``, ``normal`` or ``high``.
+            labels: what the objective is, for policies: ``untrusted`` where others than the principal wrote it.
 
         Raises:
             THREAD_BUSY: the thread has an open run, and ``if_busy`` is ``reject``.
@@ -164,6 +166,7 @@ class Runner:
             idempotency=idempotency,
             connection=connection,
             policies={"if_busy": if_busy, "on_disconnect": on_disconnect, "priority": priority},
+            labels=labels,
         )
 
     def run_workflow(
@@ -251,6 +254,7 @@ class Runner:
         connection: Any = None,
         origin: Origin | None = None,
         policies: Mapping[str, str | None] | None = None,
+        labels: Collection[str] = (),
     ) -> RunHandle:
         """Accept a run.
 
@@ -281,6 +285,7 @@ class Runner:
             detached=detached or connection is not None,
             declared=self._declared(principal),
             metadata=guardrails.metadata(metadata),
+            labels=labels,
             originals=originals,
             idempotency=idempotency,
             origin=origin,
@@ -294,9 +299,8 @@ class Runner:
 
     def _presented(self, grant: str | None) -> PresentedGrant | None:
         """Return the grant of a start, if it has one; raise ``GRANT_REFUSED`` for what is none."""
-        if grant is None:
-            return None
-        return GrantForm(partial(shared_secret, self.journal.database, SECRET_NAME)).presented(grant)
+        form = GrantForm(partial(shared_secret, self.journal.database, SECRET_NAME))
+        return form.presented(grant) if grant is not None else None
 
     def _earlier(self, principal: Principal, idempotency: IdempotencyKey | None) -> RunHandle | None:
         """Return the run of a repeated request, which it has even if the agent's file was moved since."""
@@ -313,9 +317,8 @@ class Runner:
         if local and route is not self._inline:
             raise observer_travels(type(observer).__name__ for observer in local)
         if connection is not None:
-            accepted = own.journal.clients.accept_on(
-                CallersTransaction(connection, own.journal.database), new, route.record
-            )
+            transaction = CallersTransaction(connection, own.journal.database)
+            accepted = own.journal.clients.accept_on(transaction, new, route.record)
         else:
             accepted = own.journal.clients.accept(new, route.record)
         if accepted.message is not None and connection is None:
@@ -371,6 +374,7 @@ class Runner:
         principal: Principal | None = None,
         by: str | None = None,
         idempotency: IdempotencyKey | None = None,
+        labels: Collection[str] = (),
     ) -> CommitResult:
         """Give an open workflow the signal that one of its nodes waits for, or will; each is taken once.
 
@@ -379,7 +383,7 @@ class Runner:
             SIGNAL_UNKNOWN, SIGNAL_INVALID, INPUT_TOO_LARGE, INPUT_BLOCKED: see ``agents.mailbox.inputs``.
         """
         principal = principal or self.principal
-        control_data = signal_data(self.journal, self.registry, principal, run_id, name, data)
+        control_data = signal_data(self.journal, self.registry, principal, run_id, name, data, labels)
         return self.journal.clients.control(
             *(principal, run_id, SIGNAL), by=by or principal.id, idempotency=idempotency, data=control_data
         )

@@ -33,6 +33,7 @@ USERS: dict[str, tuple[str, str]] = {
     "resume": ("cli.commands.control:resume", "Continue a paused run."),
     "agents": ("cli.commands.agents:agents", "List the agents, and check each one."),
     "workflows": ("cli.commands.workflows:workflows", "List the workflows, draw and check them."),
+    "webhooks": ("cli.commands.webhooks:webhooks", "List the webhooks that others send, and check each one."),
     "tools": ("cli.commands.tools:tools", "List the agents' tools, and call one."),
     "mcp": ("cli.commands.mcp:mcp", "List and try MCP servers; serve agents and tools to MCP clients."),
     "capability": ("cli.commands.capability:capability", "List and check the capabilities, and write a new one."),

@@ -40,6 +40,7 @@ from config.database.error_codes import named_error
 from config.definitions.guardrails.checks import Checks
 from config.definitions.schemas.json_schema import check_schema, schema_errors
 from config.definitions.secrets import require_no_credentials
+from config.definitions.webhooks.signatures import FORMATS, problem_of
 from config.definitions.yaml_lines import read_yaml
 from config.egress.errors import UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
@@ -114,6 +115,13 @@ def _collected(text: str) -> None:
         calls.take(ToolDelta(index=index, id=str(index), name=text[:20], arguments=text[:20]))
         calls.newly_named()
     calls.finish()
+
+
+def _signed(text: str) -> None:
+    names = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-hub-signature-256", "stripe-signature")
+    for value in (text[:8190], ("v1," + text)[:8190], ("t=1,v1=" + text)[:8190], "v1,=" * 2000, "v1=," * 2000):
+        for format_ in FORMATS:
+            problem_of(format_, dict.fromkeys(names, value), text.encode("utf-8", "replace"), [b"a", b"b"], 0)
 
 
 def _lines(text: str) -> None:
@@ -217,6 +225,7 @@ ON_THE_LOOP: Mapping[str, Callable[[str], object]] = {
     "withdrawn numbers": _withdrawn,
     "a body of lines": lambda text: unpack(text.encode("utf-8", "replace")),
     "an event of the log": decode,
+    "the headers of a webhook": _signed,
     "a request's body": lambda text: parse_object(text.encode("utf-8", "replace")),
     "a body in chunks": _chunked,
     "a Host header": name_in,

@@ -29,6 +29,7 @@ from web.api.queue import queues
 from web.api.runs import runs
 from web.api.selftest import selftest
 from web.api.threads import threads
+from web.api.webhooks import webhooks
 from web.api.workflows import steps, workflows
 from web.audit import register as register_audit
 from web.auth import authentication, envelopes
@@ -56,6 +57,7 @@ BLUEPRINTS = (
     agents,
     workflows,
     steps,
+    webhooks,
     agent_versions,
     tools,
     execute,

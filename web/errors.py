@@ -94,6 +94,30 @@ class Unauthenticated(Permanent):
     )
 
 
+WEBHOOK_REFUSED = Permanent.row(
+    "webhook_refused",
+    "There is no webhook of this name, or the delivery is not signed as it has to be.",
+    status=401,
+    text="this delivery was not accepted: its address, its signature or its time is wrong.",
+    remedy="Compare address and secret with those of the sender; the log of the web process has the reason.",
+)
+"""The same for each reason, so that a guess teaches nothing."""
+
+WEBHOOK_UNUSABLE = Retryable.row(
+    "webhook_unusable",
+    "The webhook's file or its secret cannot be used.",
+    text="this webhook cannot be used now; the log of the server says why.",
+    remedy="`./callboard webhooks` says what is wrong; a sender that tries again is served once it is mended.",
+)
+
+WEBHOOK_UNFIT = Permanent.row(
+    "webhook_unfit",
+    "A verified delivery lacks what the webhook's definition takes from it.",
+    status=422,
+    text="the delivery does not fit the definition of webhook '{name}': {problem}.",
+    remedy="Correct the template or the condition, or give it a default; then send the delivery again.",
+)
+
 ISSUER_UNREACHABLE = Retryable.row(
     "issuer_unreachable",
     (

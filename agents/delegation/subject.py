@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypedDict
 
 from agents.delegation.router import routed_call
@@ -29,6 +29,7 @@ class StartOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     idempotency: IdempotencyKey | None
     connection: Any
+    labels: Collection[str]
 
 
 class RunSubject(NamedTuple):

@@ -6,7 +6,7 @@ It passes the guardrails of the run's agent, like the run's input.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
@@ -44,9 +44,17 @@ def steer_data(
 
 
 def signal_data(
-    journal: Journal, registry: AgentRegistry, principal: Principal, run_id: str, name: str, data: Any
+    journal: Journal,
+    registry: AgentRegistry,
+    principal: Principal,
+    run_id: str,
+    name: str,
+    data: Any,
+    labels: Collection[str] = (),
 ) -> Mapping[str, Any]:
     """Return the data of a signal's control, if a node of the run's workflow waits for a signal of this name and form.
+
+    ``labels``: what the data are, for policies; the run has them once the node has taken the signal.
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
@@ -62,12 +70,7 @@ def signal_data(
         raise CONTROL_REFUSED(request=SIGNAL.request, problem=f"{run_id} is no workflow's, and waits for no signal")
     definition = definition_of_run(journal, registry, run)
     is_part = run.parent_id is not None and journal.readers.runs.row(principal, run.parent_id).agent_id == run.agent_id
-    signals, others = _signals_of(definition, is_part), _signals_of(definition, not is_part)
-    form = _form_of(signals, name)
-    if form is None:
-        listing = ", ".join(f"'{signal}'" for signal in signals) or "none"
-        hint = did_you_mean(name, signals) if _form_of(others, name) is None else OF_CHILD if not is_part else OF_PARENT
-        raise SIGNAL_UNKNOWN(name=name, hint=hint, known=listing)
+    form = _required_form(definition, name, is_part=is_part)
     try:
         text, limit = orjson.dumps(data), journal.settings.max_input_chars
     except TypeError as error:  # of a Python caller
@@ -79,7 +82,22 @@ def signal_data(
         raise SIGNAL_INVALID(name=name, problems="; ".join(problems))
     guardrails, _ = sealing_guardrails(journal.settings, definition.guardrails)
     guardrails.require_call({"data": data})
-    return {"name": name, "data": data}
+    return {"name": name, "data": data} | ({"labels": sorted(labels)} if labels else {})
+
+
+def _required_form(definition: AgentDefinition, name: str, *, is_part: bool) -> Mapping[str, Any]:
+    """Return the schema of a signal.
+
+    Raises:
+        SIGNAL_UNKNOWN: no node waits for this name, at any time.
+    """
+    signals, others = _signals_of(definition, is_part), _signals_of(definition, not is_part)
+    form = _form_of(signals, name)
+    if form is not None:
+        return form
+    listing = ", ".join(f"'{signal}'" for signal in signals) or "none"
+    hint = did_you_mean(name, signals) if _form_of(others, name) is None else OF_CHILD if not is_part else OF_PARENT
+    raise SIGNAL_UNKNOWN(name=name, hint=hint, known=listing)
 
 
 def definition_of_run(journal: Journal, registry: AgentRegistry, run: Any) -> AgentDefinition:

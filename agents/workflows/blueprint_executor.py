@@ -239,6 +239,7 @@ class BlueprintExecutor(Runtime):
             raise failure.error from failure
         if output is None:
             output = await self._park()
+        self.seen.update(output.labels)
         self._keep(call.concluded(output))
         await self.ledger.flush()
         return output.value

@@ -43,6 +43,7 @@ CHECKS = {
     "celery tasks": "outward:check_celery_tasks",
     "observers": "observers:check_observers",
     "mcp servers": "mcp_servers:check_mcp_servers",
+    "webhooks": "agents:check_webhooks",
     "governance": "outward:check_governance",
     "sql databases": "outward:check_sql_databases",
     "agents": "agents:check_agents",

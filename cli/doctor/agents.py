@@ -1,4 +1,4 @@
-"""Checks of the agents' files, of the policy, and of the model that `model: auto` selects."""
+"""Checks of the agents' and the webhooks' files, of the policy, and of the model that `model: auto` selects."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from agents.governance.policy.errors import PolicyInvalid
 from agents.governance.policy.policy_yaml import read_policy
 from agents.models.auto import DEMO, OLLAMA, has_model, offer_of, resolve_model
 from agents.registry import AgentRegistry
+from bus.identity.access import may_start, sees_agent
 from bus.journal.stores import AgentVersions
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import is_there
@@ -19,6 +20,7 @@ from config.database.engine import open_database
 from config.database.migrate import require_current
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.webhooks.definition import WebhookDefinition, read_webhooks
 from config.definitions.workflows.fields import WorkflowDefinition
 from config.errors import CallboardError
 from config.settings import Settings
@@ -52,6 +54,17 @@ def check_agents(settings: Settings) -> Verdicts:
         yield warn(f"there are none in {settings.agents_dir}; add a YAML file")
     elif not problems:
         yield ok(f"{len(definitions)} can be used")
+
+
+def check_webhooks(settings: Settings) -> Verdicts:
+    """Yield what is wrong with each webhook that others send; nothing where there is none."""
+    webhooks, broken = read_webhooks(settings.webhooks_folders)
+    registry = AgentRegistry(settings.agent_folders)
+    for error in broken:
+        yield fail(str(error))
+    for webhook in webhooks.values():
+        problem = why_unusable(webhook, registry)
+        yield ok(f"{webhook.name}: {does(webhook)}") if problem is None else fail(problem)
 
 
 def _serving(settings: Settings) -> dict[str, int]:
@@ -99,3 +112,30 @@ def check_policy(settings: Settings) -> Verdicts:
     yield from (warn(warning) for warning in warnings)
     if not warnings:
         yield ok(f"rules: {len(policy.rules)}, version {policy.version}")
+
+
+def why_unusable(webhook: WebhookDefinition, registry: AgentRegistry) -> str | None:
+    """Return why every delivery of a webhook would be refused, as a sentence; None where nothing is known."""
+    start = webhook.start
+    try:
+        webhook.keys()
+        if start is None:
+            return None
+        definition = registry.get(str(start.agent or start.workflow))
+    except CallboardError as error:
+        return str(error) if str(error).startswith(webhook.file) else f"{webhook.file}: {error}"
+    kind = "workflow" if definition.is_workflow else "agent"
+    if (start.workflow is not None) != definition.is_workflow:
+        return f"{webhook.file}: start: '{definition.id}' is of the kind {kind}; write `{kind}: {definition.id}`."
+    if not sees_agent(webhook.who, definition) or not may_start(webhook.who, definition):
+        whose = f"'{webhook.who.id}' of tenant '{webhook.who.tenant}'"
+        return f"{webhook.file}: start: the `access` of '{definition.id}' does not let {whose} start it; add it there."
+    return None
+
+
+def does(webhook: WebhookDefinition) -> str:
+    """Return what a webhook's deliveries do, in a few words."""
+    start = webhook.start
+    if start is None:
+        return "gives a signal"
+    return f"starts agent {start.agent}" if start.agent is not None else f"starts workflow {start.workflow}"

@@ -185,6 +185,7 @@ def web_environment(settings: Settings) -> dict[str, str]:
     """Return this environment without the workers' secrets, for a web process (docs/decisions/0026)."""
     from agents.registry import AgentRegistry  # imports jsonschema and yaml, which most commands do not need
     from config.definitions.agent import AgentDefinition
+    from config.definitions.webhooks.definition import read_webhooks
 
     agents = AgentRegistry(settings.agent_folders).all()
     usable = [agent for agent in agents if isinstance(agent, AgentDefinition)]
@@ -192,7 +193,10 @@ def web_environment(settings: Settings) -> dict[str, str]:
         model.api_key_env for agent in usable for model in agent.fallbacks
     }
     keys = {variable for variable in named if variable}
-    return without_keys(os.environ, keys | {*settings.sql_variables.values(), *_OF_WORKERS})
+    webhooks, _ = read_webhooks(settings.webhooks_folders)
+    references = (reference for webhook in webhooks.values() for reference in webhook.secret)
+    needed = {reference.removeprefix("env:") for reference in references if reference.startswith("env:")}
+    return without_keys(os.environ, keys | {*settings.sql_variables.values(), *_OF_WORKERS}, needed - keys)
 
 
 def clean_environment() -> dict[str, str]:

@@ -19,6 +19,7 @@ from config.expressions.work import (
     has_search,
     nesting_of,
     positions_of,
+    size_of,
     split_texts,
 )
 
@@ -87,6 +88,22 @@ class Variables(Protocol):
     @property
     def size(self) -> tuple[int, int]:
         """The items in the lists and mappings of what is large among them, and its size in characters."""
+
+
+class Values:
+    """The values of a language's names, all of which may be large; see ``Variables``."""
+
+    def __init__(self, language: Language, values: Mapping[str, Any]) -> None:
+        self._language = language
+        self._values = values
+
+    @property
+    def activation(self) -> Any:
+        return self._language.environment.Activation(dict(self._values))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return size_of(self._values)
 
 
 class Expression:

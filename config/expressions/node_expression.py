@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
-from config.expressions.cel import Expression, Language
+from config.expressions.cel import Expression, Language, Values
 from config.expressions.references import NAMES, NODES, Reference, input_fields_of, nodes_of
-from config.expressions.work import Split, size_of, split_texts
+from config.expressions.work import Split, split_texts
 
 _REFERENCE = re.compile(
     rf"""(?<![\w)\]'"]\.)\b({"|".join(NAMES)})\b"""
@@ -55,7 +55,7 @@ class NodeExpression:
         Raises:
             ExpressionFailed: it fails for these values, is neither true nor false, or would run long.
         """
-        return self._expression.holds(_Values(_part_of(variables, self._read)))
+        return self._expression.holds(Values(WORKFLOW, _part_of(variables, self._read)))
 
     def result(self, variables: Mapping[str, Any]) -> Any:
         """Return its value as JSON data.
@@ -63,22 +63,7 @@ class NodeExpression:
         Raises:
             ExpressionFailed: it fails for these values, or would run long.
         """
-        return self._expression.result(_Values(_part_of(variables, self._read)))
-
-
-class _Values:
-    """The values of one evaluation, see ``Variables``."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-
-    @property
-    def activation(self) -> Any:
-        return WORKFLOW.environment.Activation(self._values)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return size_of(self._values)
+        return self._expression.result(Values(WORKFLOW, _part_of(variables, self._read)))
 
 
 # --- what it reads

@@ -135,15 +135,15 @@ def reference_of(source: str) -> Reference:
     return reference
 
 
-def require_name(name: str) -> None:
+def require_name(name: str, names: Sequence[str] = NAMES) -> None:
     """Return if expressions may refer to a name.
 
     Raises:
-        ExpressionRefused: it is none of ``NAMES``.
+        ExpressionRefused: it is none of ``names``.
     """
-    if name not in NAMES:
-        there_are = f"there are {', '.join(NAMES)}"
-        raise ExpressionRefused(f"names {_quoted(name)}, which is not there; {there_are}.{did_you_mean(name, NAMES)}")
+    if name not in names:
+        there_are = f"there are {', '.join(names)}"
+        raise ExpressionRefused(f"names {_quoted(name)}, which is not there; {there_are}.{did_you_mean(name, names)}")
 
 
 def reference_at(tokens: Sequence[Token], at: int) -> tuple[Reference, int]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from config.expressions.errors import ExpressionRefused
 from config.expressions.references import (
     MAX_SHOWN,
+    NAMES,
     Reference,
     Token,
     behind_blanks,
@@ -104,8 +105,8 @@ def _tokens(source: str, opening: re.Match[str]) -> tuple[list[Token], int]:
             raise ExpressionRefused(f"has an expression of more than {MAX_TOKENS} names, signs and texts; split it.")
 
 
-def checked(segment: Segment) -> list[Reference]:
-    """Return the references of an expression or a branch.
+def checked(segment: Segment, names: Sequence[str] = NAMES) -> list[Reference]:
+    """Return the references of an expression or a branch; ``names``: to what it may refer.
 
     Raises:
         ExpressionRefused: it has what no template may have; the text says what to write instead.
@@ -113,7 +114,7 @@ def checked(segment: Segment) -> list[Reference]:
     tokens = segment.tokens
     if not segment.is_expression:
         tokens = _behind_keyword(tokens)
-    return _Tokens(tokens).references()
+    return _Tokens(tokens, names).references()
 
 
 def optional_keys(tokens: Sequence[Token]) -> frozenset[str | int] | None:
@@ -155,6 +156,7 @@ class _Tokens:
     """One pass over the tokens of an expression."""
 
     tokens: Sequence[Token]
+    names: Sequence[str]
     brackets: list[tuple[str, str]] = field(default_factory=list)
     """Those that are open, each with the filter whose arguments it has, or nothing."""
 
@@ -200,7 +202,7 @@ class _Tokens:
         elif before != "." and name not in OPERATORS and name not in CONSTANTS:
             if self._source(at + 1) == "(":
                 raise ExpressionRefused(f"calls the function `{one_line(name)[:MAX_SHOWN]}`; a template has filters.")
-            require_name(name)
+            require_name(name, self.names)
             return True
         return False
 

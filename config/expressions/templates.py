@@ -12,7 +12,7 @@ from typing import Any
 from minijinja import Environment, TemplateError
 
 from config.expressions.errors import ExpressionFailed, ExpressionRefused
-from config.expressions.references import MAX_SHOWN, Reference, input_fields_of, nodes_of
+from config.expressions.references import MAX_SHOWN, NAMES, Reference, input_fields_of, nodes_of
 from config.expressions.template_data import (
     MAX_CHARS,
     MAX_WORK,
@@ -43,8 +43,8 @@ Place = tuple[str | int, ...]
 class Template:
     """A template that can be used."""
 
-    def __init__(self, source: str) -> None:
-        """Check and compile ``source``.
+    def __init__(self, source: str, names: Sequence[str] = NAMES) -> None:
+        """Check and compile ``source``, which may refer to ``names``.
 
         Raises:
             ExpressionRefused: it is too long, is not closed, or has what no template may have; the text says what.
@@ -55,7 +55,7 @@ class Template:
         self._segments = tuple(segments_of(source))
         if sum(not segment.is_expression for segment in self._segments) > MAX_BRANCHES:
             raise ExpressionRefused(f"has more than {MAX_BRANCHES} branches; split it.")
-        self._references = tuple(reference for segment in self._segments for reference in checked(segment))
+        self._references = tuple(reference for segment in self._segments for reference in checked(segment, names))
         self.names = frozenset(str(reference.parts[0]) for reference in self._references)
         """The names to which it refers."""
         self.nodes = nodes_of(self._references)
@@ -154,18 +154,18 @@ class Template:
         return problem
 
 
-def template_of(source: str) -> Template:
+def template_of(source: str, names: Sequence[str] = NAMES) -> Template:
     """Return the template of a source; short ones are kept, since a node renders the same ones again and again.
 
     Raises:
         ExpressionRefused: see ``Template``.
     """
-    return _kept(source) if len(source) <= MAX_KEPT else Template(source)
+    return _kept(source, tuple(names)) if len(source) <= MAX_KEPT else Template(source, names)
 
 
 @lru_cache(maxsize=512)
-def _kept(source: str) -> Template:
-    return Template(source)
+def _kept(source: str, names: Sequence[str]) -> Template:
+    return Template(source, names)
 
 
 def _missing(
@@ -267,8 +267,10 @@ def templates_in(data: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
             yield from templates_in(item, (*place, index))
 
 
-def render_data(data: Any, variables: Mapping[str, Any]) -> Any:
+def render_data(data: Any, variables: Mapping[str, Any], names: Sequence[str] = NAMES) -> Any:
     """Return JSON data with the value of each text that is a template; keys stay as they are.
+
+    ``names``: to what the templates may refer.
 
     Raises:
         ExpressionRefused: a text is a template that cannot be used.
@@ -278,7 +280,7 @@ def render_data(data: Any, variables: Mapping[str, Any]) -> Any:
     new_chars = old_chars = 0
     sources, unread = list(templates_in(data)), MAX_WORK_OF_DATA
     for place, source in sources:
-        template, may_read = template_of(source), min(MAX_WORK, unread)
+        template, may_read = template_of(source, names), min(MAX_WORK, unread)
         values[place], left = template.value_within(variables, may_read)
         unread -= may_read - left
         if template.makes:

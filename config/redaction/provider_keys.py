@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from config.redaction.redactor import DIGESTS_HELD, is_secret, with_spellings
 from config.redaction.secret_digests import digests_of
@@ -25,9 +25,15 @@ _NEEDED = ("CALLBOARD_", "PG")
 """Prefixes of variables that a web process always needs: its settings, and libpq's."""
 
 
-def without_keys(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
-    """Return the environment without variables that hold secrets or that definitions name as keys."""
+def without_keys(
+    environment: Mapping[str, str], named: Iterable[str] = (), needed: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the environment without variables that hold secrets or that definitions name as keys.
+
+    ``needed``: the secrets that a web process needs itself, as those of webhooks.
+    """
     keys = {name for name, value in environment.items() if is_key(name, value)} | (set(named) & environment.keys())
+    keys -= set(needed)
     held = sorted(name for name in keys if environment[name].strip())
     variables = {name: value for name, value in environment.items() if name not in keys}
     digests = digests_of(with_spellings(environment[name] for name in held), secrets.token_bytes(32))

@@ -35,6 +35,8 @@ class AgentSettings(ServerSettings):
     """One or more folders with files of MCP servers, separated by ``:``; nothing else starts a server."""
     observers_file: str = "config/observers.yaml"
     """The file with the observers that tail the log."""
+    webhooks_dir: str = "config/webhooks"
+    """One or more folders with files of webhooks that others send, separated by ``:``; the first of a name counts."""
     default_agent: str = "assistant"
     """The agent of requests that name none."""
     plugins: str = ""
@@ -127,6 +129,11 @@ class AgentSettings(ServerSettings):
     def celery_tasks_folders(self) -> list[Path]:
         """The folders of Celery applications, absolute, in order."""
         return [(ROOT / part).resolve() for part in self.celery_tasks_dir.split(":") if part]
+
+    @property
+    def webhooks_folders(self) -> list[Path]:
+        """The folders of webhooks' definitions, absolute, in order."""
+        return [(ROOT / part).resolve() for part in self.webhooks_dir.split(":") if part]
 
     @property
     def mcp_servers_folders(self) -> list[Path]:

@@ -807,6 +807,42 @@ LINES = (
         broken="",
         tests=f"{FAILURES}::test_an_unknown_outcome_is_named_as_not_undone",
     ),
+    # --- webhooks
+    Line(
+        promise="a webhook that cannot be verified starts nothing",
+        file="web/auth/webhooks.py",
+        text="if webhook is None or problem is not None:",
+        broken="if webhook is None:",
+        tests="tests/web/test_webhooks.py::test_a_forged_delivery_starts_nothing",
+    ),
+    Line(
+        promise="an old delivery of a webhook is refused",
+        file="config/definitions/webhooks/signatures.py",
+        text="if abs(difference_s) <= TOLERANCE_S:",
+        broken="if difference_s:",
+        tests="tests/config/definitions/webhooks/test_signatures.py",
+    ),
+    Line(
+        promise="a delivery's id is its idempotency key, whatever its body is by then",
+        file="web/api/webhooks.py",
+        text='key=f"delivery {digest}", body_digest=digest)',
+        broken='key=f"delivery {digest}", body_digest=hashlib.sha256(str(delivery).encode()).hexdigest())',
+        tests="tests/web/test_webhooks.py",
+    ),
+    Line(
+        promise="what a webhook starts is untrusted from its acceptance on",
+        file="web/api/webhooks.py",
+        text="LABELS = (UNTRUSTED,)",
+        broken="LABELS = (UNTRUSTED,)[1:]",
+        tests="tests/web/test_webhooks.py",
+    ),
+    Line(
+        promise="a label of a message that waits stays with its thread",
+        file="bus/journal/records/threads.py",
+        text="sorted({*labels, *written})",
+        broken="sorted({*labels})",
+        tests="tests/bus/journal/test_labels.py",
+    ),
     # --- processes and settings
     Line(
         promise="an observer that raises changes neither the run nor another observer",

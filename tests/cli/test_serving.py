@@ -84,6 +84,21 @@ def test_a_web_process_gets_no_key_of_a_provider_and_knows_what_there_is(setting
     assert environment["PATH"] == os.environ["PATH"]
 
 
+def test_a_web_process_gets_the_secrets_of_webhooks_and_no_key_that_an_agent_names_too(settings, tmp_path, monkeypatch):
+    (tmp_path / "odd.yaml").write_text("name: A\nmodel: openai/x\nsystem_prompt: B\napi_key_env: ODD_SECRET\n")
+    (tmp_path / "webhooks").mkdir()
+    for name in ("SHOP_SECRET", "ODD_SECRET"):
+        monkeypatch.setenv(name, "a-value-of-no-known-form")
+        text = f"format: github\nsecret: ${{{name}}}\nstart: {{agent: odd, input: x}}\n"
+        (tmp_path / "webhooks" / f"{name}.yaml").write_text(text)
+    chosen = {"agents_dir": str(tmp_path), "webhooks_dir": str(tmp_path / "webhooks")}
+
+    environment = web_environment(settings.model_copy(update=chosen))
+
+    assert environment["SHOP_SECRET"] == "a-value-of-no-known-form"
+    assert "ODD_SECRET" not in environment
+
+
 @pytest.mark.parity
 def test_a_port_in_use_names_another(settings):
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -38,6 +38,10 @@ edges:
 """
 
 
+WEBHOOK = "format: standard\nsecret: ${HOOK_SECRET}\nstart: {agent: assistant, input: '{{ body }}'}\n"
+HOOK_SECRET = "whsec_dGhlIGZ1enplcnMnIG93bg=="
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
     """A running Callboard and what requests to it need."""
@@ -57,14 +61,21 @@ def deployment(folder: Path, provider: IdentityProvider) -> Iterator[Deployment]
     for name, more in AGENTS.items():
         (folder / "agents" / f"{name}.yaml").write_text(AGENT + more)
     (folder / "agents" / "triage.yaml").write_text(WORKFLOW)
+    (folder / "webhooks").mkdir()
+    (folder / "webhooks" / "shop.yaml").write_text(WEBHOOK)
     with ExitStack() as open_things:
-        chosen = _environment(folder, provider)
+        chosen = _environment(folder, provider) | {"HOOK_SECRET": HOOK_SECRET}
         up = open_things.enter_context(Up(folder / "state", "--port", "0", "--workers", "1", **chosen))
         origin = up.address.partition("/#")[0].rstrip("/")
         provider.allow(origin)
         settings = Settings(_env_file=None, state_dir=folder / "state", agents_dir=str(folder / "agents"))  # type: ignore[call-arg]  # pydantic-settings' own
         keys = {person.id: key_of(settings, person) for person in (OWNER, STRANGER)}
-        facts = {"key": keys[OWNER.id], "questions": _questions(settings), "workflows": _workflows(settings)}
+        facts = {
+            "key": keys[OWNER.id],
+            "questions": _questions(settings),
+            "workflows": _workflows(settings),
+            "hook_secret": HOOK_SECRET,
+        }
         yield Deployment(
             origin=origin,
             credentials=_written(folder / "credentials.json", {"auth": [_named(*item) for item in keys.items()]}),
@@ -79,6 +90,7 @@ def _environment(folder: Path, provider: IdentityProvider) -> dict[str, str]:
     chosen = {
         "auth": "required",
         "agents_dir": str(folder / "agents"),
+        "webhooks_dir": str(folder / "webhooks"),
         "oidc_issuer": provider.issuer,
         "oidc_client_id": CLIENT_ID,
         "oidc_client_secret": CLIENT_SECRET,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import httpx
 from schemathesis import Case
 
 from bus.identity.envelope import HEADER
+from config.definitions.webhooks.signatures import key_of, sign
 from tests.identity_provider.provider import pass_forms
 
 FITTING = {"order": 7}
@@ -29,6 +31,7 @@ class Known:
         self._questions = itertools.cycle(facts["questions"])
         self._own_key_id = facts["key"].split("_")[1]
         self._runs = itertools.cycle(facts["workflows"])
+        self._hook_key = key_of("standard", facts["hook_secret"])
         self._turn = itertools.count()
         self._envelopes = itertools.count()
         self._changes: Mapping[str, Callable[[Case], None]] = {
@@ -36,6 +39,7 @@ class Known:
             "POST /v1/runs/{run_id}/signals/{name}": self._give_a_signal,
             "POST /auth/callback": self._sign_in,
             "POST /execute": self._call_a_tool,
+            "POST /v1/webhooks/{webhook_id}": self._sign_a_delivery,
         }
 
     @classmethod
@@ -62,6 +66,14 @@ class Known:
     def _give_a_signal(self, case: Case) -> None:
         """Name an item whose signal was not given before."""
         case.path_parameters |= {"run_id": next(self._runs), "name": f"paid-{next(self._turn)}"}
+
+    def _sign_a_delivery(self, case: Case) -> None:
+        case.body = {"number": next(self._turn)}
+        delivery_id, at_s, sent = f"msg_{case.body['number']}", int(time.time()), json.dumps(case.body).encode()
+        signature = sign(self._hook_key, delivery_id, at_s, sent)  # requests writes JSON so
+        headers = {"webhook-id": delivery_id, "webhook-timestamp": str(at_s), "webhook-signature": signature}
+        case.path_parameters["webhook_id"] = "shop"
+        case.headers.update(headers)
 
     def _call_a_tool(self, case: Case) -> None:
         case.body |= {"tool_name": "calculator", "arguments": {"expression": "17 * 23"}}

@@ -37,6 +37,7 @@ UNKNOWN = {
     "approval_id": "apr_00000000000000000000000000",
     "agent": "no-such-agent",
     "workflow": "no-such-workflow",
+    "webhook": "no-such-webhook",
     "call_id": "call_00000000000000000000000000",
     "grant_id": "grt_00000000000000000000000000",
     "key_id": "0000000000000000",
@@ -46,7 +47,7 @@ UNKNOWN = {
 }
 """An id of each kind that nothing has; of threads a new one each time, since a call may create it."""
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-KIND = {"agent_id": "agent", "workflow_id": "workflow"}
+KIND = {"agent_id": "agent", "workflow_id": "workflow", "webhook_id": "webhook"}
 """Name of a parameter or field -> the kind of its id, where they differ."""
 NO_IDS = {
     *(
@@ -103,6 +104,8 @@ NO_IDS = {
         "why",
     ),
     *("tool_name", "timeout", "Callboard-Envelope"),
+    *("webhook-id", "webhook-timestamp", "webhook-signature", "x-github-delivery", "x-github-event"),
+    *("x-github-hook-id", "x-hub-signature-256", "stripe-signature", "user-agent"),
     *("grant", "principal", "reason", "minutes"),
     *("node", "under", "failed_items"),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
@@ -139,6 +142,13 @@ description: {SECRET}
 access: {{tenants: [acme], principals: [ana]}}
 nodes: [{{id: start, type: START}}, {{id: end, type: END}}]
 edges: [{{source: start, target: end}}]
+"""
+
+
+WEBHOOK = f"""\
+format: github
+secret: "file:{__file__}"
+start: {{agent: assistant, input: {SECRET}}}
 """
 
 
@@ -184,9 +194,12 @@ def runner(tmp_path_factory: pytest.TempPathFactory, empty_database: Any) -> Ite
         database_url=f"sqlite:///{folder / 'callboard.db'}",
         auth="required",
     )
-    with opened(furnish(bare, folder, empty_database)) as new_runner:
+    (folder / "webhooks").mkdir()
+    furnished = furnish(bare.model_copy(update={"webhooks_dir": str(folder / "webhooks")}), folder, empty_database)
+    with opened(furnished) as new_runner:
         (folder / "agents" / "ledger.yaml").write_text(f"{AGENT}access:\n  tenants: [acme]\n  principals: [ana]\n")
         (folder / "agents" / "books.yaml").write_text(WORKFLOW)
+        (folder / "webhooks" / "shop.yaml").write_text(WEBHOOK)
         (folder / "agents" / "broken.yaml").write_text(f"name: {SECRET}\nnonsense: true\n")
         yield new_runner
 
@@ -266,7 +279,7 @@ def objects(runner: Runner, credentials: Mapping[str, object]) -> Objects:
         ids["call_id"], ids["sticky_id"] = ids["approval_id"], _sticky(runner, run_id, thread_id)
         ids["grant_id"] = issued(runner)
         ids["token"] = _link(runner, run_id)
-        return ids | {"agent": "ledger", "workflow": "books", "owner": "ana", "name": "paid"}
+        return ids | {"agent": "ledger", "workflow": "books", "webhook": "shop", "owner": "ana", "name": "paid"}
 
     return Objects(make=make, same=cache(make))
 

@@ -95,7 +95,7 @@ def test_nul_is_refused_at_every_door_and_in_every_place(app: Flask) -> None:
         options = {"content_type": "application/json", **options} if "data" in options else options
         answer = client.open(path, method=method, **options)
         request_count += 1
-        if answer.status_code not in (400, 403, 404, 405):
+        if answer.status_code not in (400, 401, 403, 404, 405):  # 401: a webhook without a signature
             error.append((method, path, options, answer.status_code))
         answer.close()
 

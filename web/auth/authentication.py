@@ -24,6 +24,7 @@ from config.errors import CallboardError
 from config.identity.principal import Principal, Verb
 from web.auth.keys import TICKET_ENDPOINT, TICKET_PARAMETER, DisabledPrincipals, KeyVerifier, caller_of_ticket
 from web.auth.sessions import SESSION, SessionVerifier, values_in
+from web.auth.webhooks import WEBHOOK_ENDPOINT, WebhookCallers
 from web.errors import Unauthenticated
 from web.process import WebProcess, current_process
 from web.security import is_foreign, require_no_secret
@@ -179,11 +180,15 @@ def _service_tokens(process: WebProcess) -> ServiceTokens:
 def register(app: Flask, process: WebProcess) -> None:
     """Set ``g.caller`` before each request is handled, or refuse it; None is a stranger who asks for the health."""
     authentication = app.extensions[EXTENSION] = Authentication(process)
+    webhooks = WebhookCallers(process)
 
     @app.before_request
     def authenticate() -> None:
         require_no_secret(request.environ)
         if request.endpoint in OPEN_ENDPOINTS:
+            return
+        if request.endpoint == WEBHOOK_ENDPOINT:
+            g.caller = webhooks.caller()
             return
         if request.endpoint in HEALTH_ENDPOINTS:
             g.caller = None

@@ -16,6 +16,7 @@ from werkzeug.routing.converters import AnyConverter
 from config.settings.project import own_version
 from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
 from web.auth.keys import TICKET_ENDPOINT
+from web.auth.webhooks import WEBHOOK_ENDPOINT
 from web.calls.call import HttpCall, declared
 from web.calls.fields import Input, Json, ProblemDetails, components, schema_of
 from web.calls.responses import SchemaOf, common_responses, responses
@@ -31,6 +32,12 @@ SECURITY: Mapping[str, Json] = {
         "in": "query",
         "name": "ticket",
         "description": "A ticket for the events of one run: valid for 30 s, and once.",
+    },
+    "signature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "webhook-signature",
+        "description": "A signature over the body's bytes: of Standard Webhooks, or in GitHub's or Stripe's header.",
     },
 }
 """The credentials of a request."""
@@ -139,8 +146,10 @@ def _operation(operation: Operation, schema_of_model: SchemaOf) -> Json:
         data["description"] = more
     if operation.endpoint in OPEN_ENDPOINTS | HEALTH_ENDPOINTS:
         data["security"] = []
+    elif operation.endpoint == WEBHOOK_ENDPOINT:
+        data["security"] = [{"signature": []}]
     elif operation.endpoint == TICKET_ENDPOINT:
-        data["security"] = [{name: []} for name in SECURITY]
+        data["security"] = [{name: []} for name in (*USUAL, "ticket")]
     if parameters := list(_parameters(operation)):
         data["parameters"] = parameters
     if operation.call.body is not None:

@@ -15,6 +15,9 @@ WorkflowId = Annotated[str, Field(description="The workflow's id.", examples=["t
 SignalName = Annotated[
     str, Field(description="The signal's name; inside of a FOR_EACH, `NAME-INDEX`.", examples=["paid"])
 ]
+WebhookName = Annotated[
+    str, Field(max_length=64, description="The webhook's name, that of its file.", examples=["shop"])
+]
 KeyId = Annotated[str, Field(description="The key's id.", examples=["KVCxQwklaisCdNng"])]
 GrantId = Annotated[str, Field(description="The grant's id.", examples=["grt_01m7wyc882adz9tga1jxhzbj7w"])]
 GrantText = Annotated[str, Field(max_length=200)]

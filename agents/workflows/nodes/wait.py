@@ -101,7 +101,7 @@ class WaitNode(Handler):
         ended = StepEnded(id=step_id, status="done")
         if request is not None:
             call.change = Commit(events=[request.answer("consumed")], ended=[ended])
-            return NodeOutput(value=request.data.get("data"))
+            return NodeOutput(value=request.data.get("data"), labels=frozenset(request.data.get("labels", ())))
         if call.settings.signal is not None and call.settings.seconds is None:
             error = SIGNAL_MISSED(node=call.node.id, seconds=seconds or 0, signal=signal_name(call))
             failed = StepEnded(id=step_id, status="failed", result=error_value(error))

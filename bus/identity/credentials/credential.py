@@ -22,6 +22,8 @@ class CredentialKind(StrEnum):
     """A person's session in a browser."""
     CERTIFICATE = "certificate"
     """A client certificate; the credential's id is the name in it that a rule names."""
+    WEBHOOK = "webhook"
+    """The signature of a webhook's delivery; the credential's id is the webhook's name."""
     LOCAL = "local"
     """The token of this installation, in its state folder."""
     NONE = "none"

@@ -30,6 +30,7 @@ from bus.journal.records.on_disconnect import add_policy, require_policy
 from bus.journal.records.originals import write_originals
 from bus.journal.records.recorded_calls import RERUN, Origin
 from bus.journal.records.steps import AGENT
+from bus.journal.records.threads import label_thread
 from bus.journal.states.conditions import insert_run
 from bus.journal.unowned.turns import put_first
 from bus.messages.run_agent import FIELDS, RunAgentMessage
@@ -230,6 +231,8 @@ def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[st
     now_ms, title = epoch_ms(), stored_line(new.title)
     run = run_row(new, grant, title, *_take_number(connection, new, title))
     insert_run(connection, run)
+    if new.labels:
+        label_thread(connection, run["thread_key"], new.labels)
     write_originals(connection, run["id"], new.originals)
     connection.execute(_INSERT_MESSAGE, message_row(new, run, now_ms))
     connection.execute(_INSERT_EVENT, event_row(first_event(new, run, grant, now_ms), run["id"], run["thread_id"], 0))

@@ -59,6 +59,8 @@ class NewRun:
     declared: DeclaredContext | None = None
     """What its entry point declares of it; None: nothing, as an earlier release."""
     metadata: Mapping[str, Any] | None = None
+    labels: Collection[str] = ()
+    """What its message or input is, for policies; its thread has them too from now on."""
     body: Mapping[str, Any] | None = None
     """Of a workflow: the items of a FOR_EACH on which it works, in place of the whole graph."""
     idempotency: IdempotencyKey | None = None
@@ -122,6 +124,7 @@ def run_row(
         "on_waiting": new.on_waiting,
         "observers_json": orjson.dumps(new.observers).decode(),
         **_columns_of(new.metadata or {}),
+        "labels_json": names_json(new.labels),
         **(new.parent.columns() if new.parent is not None else {}),
         "journal": max(OF_KIND[new.kind], 0 if new.origin is None else WITH_ORIGIN),
         "origin_id": new.origin.run_id if new.origin is not None else None,

@@ -38,7 +38,7 @@ from bus.journal.records.steps import (
     start_steps,
 )
 from bus.journal.records.task_wait import TaskWait, keep_backends
-from bus.journal.records.threads import HistoryItem
+from bus.journal.records.threads import HistoryItem, label_thread
 from bus.journal.states import owned
 from bus.journal.states.conditions import insert_run
 from bus.journal.states.lease import Lease
@@ -212,12 +212,8 @@ _THREADS_AGENT = (
 def _add_labels(connection: Connection, run: Lease | Row[Any], fence: int, labels: frozenset[str]) -> None:
     """Keep the labels with the run, and with its thread, whose next run reads the same results."""
     if labels:
-        written = orjson.dumps(sorted(labels)).decode()
-        owned.label(connection, run.run_id, fence, written)
-        connection.execute(_LABEL_THREAD, {"key_": run.thread_key, "labels": written})
-
-
-_LABEL_THREAD = update(threads).where(threads.c.key == bindparam("key_")).values(labels_json=bindparam("labels"))
+        owned.label(connection, run.run_id, fence, orjson.dumps(sorted(labels)).decode())
+        label_thread(connection, run.thread_key, labels)
 
 
 def add_messages(connection: Connection, run: Lease | Row[Any], items: Sequence[HistoryItem]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, select, tuple_
+from sqlalchemy import Connection, bindparam, select, tuple_, update
 
-from config.database.tables import messages, runs
+from config.database.tables import messages, runs, threads
 from config.ids import new_id
 from config.redaction import redact
 
@@ -56,6 +56,19 @@ def error_item(text: str, code: str | None = None) -> HistoryItem:
 OPENING_ROLES = ("user", "assistant")
 FIRST_PAGE, LAST_PAGE = 32, 256
 """Rows read at a time: few at first, since one may have 256 KB."""
+
+
+def label_thread(connection: Connection, thread_key: int, labels: Collection[str]) -> None:
+    """Add labels to a thread's: a message that is accepted, and the owner of an earlier run, may do so at once."""
+    parameters = {"key_": thread_key}
+    written = orjson.loads(connection.execute(_LABELS, parameters).scalar() or "[]")
+    if not set(labels) <= set(written):
+        labels_json = orjson.dumps(sorted({*labels, *written})).decode()
+        connection.execute(_LABEL, parameters | {"labels": labels_json})
+
+
+_LABELS = select(threads.c.labels_json).where(threads.c.key == bindparam("key_")).with_for_update()
+_LABEL = update(threads).where(threads.c.key == bindparam("key_")).values(labels_json=bindparam("labels"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

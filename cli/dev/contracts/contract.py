@@ -17,6 +17,7 @@ from bus.messages.message import BusMessage
 from bus.messages.registry import messages
 from cli.dev.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
+from config.definitions.webhooks.definition import WebhookFields
 from config.definitions.workflows.fields import OF_AGENTS, EdgeFields, NodeFields, WorkflowFields
 from config.definitions.workflows.node_types import SHIPPED
 from config.folders import ROOT
@@ -131,6 +132,14 @@ def _node(node: Json, kind: Json, config: Json) -> Json:
     return node | {"required": needed, "properties": node["properties"] | {"type": kind, "config": config}}
 
 
+def _webhook() -> Json:
+    """Return the schema of a webhook's file, in which a secret may stand alone."""
+    schema = _described(WebhookFields)
+    several = schema["properties"]["secret"]
+    schema["properties"]["secret"] = {"description": several.pop("description"), "anyOf": [several["items"], several]}
+    return schema | {"title": "Webhook", "description": "The file of a webhook, `config/webhooks/NAME.yaml`."}
+
+
 def _code(code: str, meaning: str) -> Json:
     return {"const": code, "description": meaning}
 
@@ -146,6 +155,7 @@ CONTRACTS: tuple[Contract, ...] = (
     Contract(name="contexts", direction=Direction.OUTPUT, schema=_contexts),
     Contract(name="capability", direction=Direction.INPUT, schema=lambda: _described(CapabilityFields)),
     Contract(name="workflow", direction=Direction.INPUT, schema=_workflow),
+    Contract(name="webhook", direction=Direction.INPUT, schema=_webhook),
 )
 """Every contract. A later one is a row more."""
 

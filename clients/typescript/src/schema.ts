@@ -426,7 +426,7 @@ export interface components {
          * @description How a caller was authenticated.
          * @enum {string}
          */
-        CredentialKind: "key" | "service" | "session" | "certificate" | "local" | "none";
+        CredentialKind: "key" | "service" | "session" | "certificate" | "webhook" | "local" | "none";
         /** @description A person's answer. */
         Decide: {
             /** @description With ``approve`` only: the arguments to call the tool with instead of those shown, up to 256 KiB of JSON. */
@@ -2568,6 +2568,19 @@ export interface components {
             /** @description The host of the identity provider; absent: there is no sign-in. */
             provider?: string;
         };
+        /** @description What became of a delivery. */
+        WebhookAnswer: {
+            /**
+             * @description ``repeated``: a delivery with this id started the run before; ``ignored``: a ping, or the webhook's condition is
+             *     false.
+             * @enum {string}
+             */
+            outcome: "started" | "repeated" | "signalled" | "ignored";
+            /** @description The run that was started, or was given the signal. */
+            run_id?: string;
+        };
+        /** @description The body, as the sender has signed it: a JSON object. */
+        WebhookDelivery: unknown;
         /** @description Which conversation is meant. */
         WhichConversation: {
             /**

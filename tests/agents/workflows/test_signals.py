@@ -12,7 +12,8 @@ from bus.journal.clients import SIGNAL
 from bus.payloads import ChildPayload
 from config.errors import CallboardError
 from config.identity.principal import Principal, Role
-from tests.agents.workflows.flows import END, START, chain, edges, events, node, until
+from tests.agents.workflows import blueprints
+from tests.agents.workflows.flows import END, START, chain, edges, events, labels, node, until
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,19 @@ def test_a_signal_of_an_item_is_given_to_the_child_run_that_works_on_it(kit: Age
         give(child.child_run_id, f"paid-{index}", 10 + index)
 
     assert handle.result(5).output == [10, 11]
+
+
+@pytest.mark.parametrize("way", ["graph", "blueprint"])
+def test_the_labels_of_a_signal_are_the_run_s_once_a_node_has_taken_it(kit: AgentKit, way: str) -> None:
+    if way == "graph":
+        kit.workflow(**chain(node("w", "WAIT", signal="shipped")))
+    else:
+        kit.workflow(blueprint=f"{blueprints.__name__}:WaitingBlueprint", signals={"shipped": {}})
+    handle = kit.start("flow", {"signal": "shipped"})
+    until(handle, "waiting")
+
+    kit.runner.signal(handle.run_id, "shipped", 3, labels=["untrusted"])
+
+    assert handle.result(5).output == 3
+    assert ["untrusted"] in labels(kit, handle).values()
+    assert kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id).labels_json == '["untrusted"]'

@@ -35,6 +35,27 @@ def test_labels_are_those_of_the_next_run_of_the_thread_and_of_no_other_thread(h
     assert harness.own(harness.accept().run_id).lease.labels == frozenset()
 
 
+def test_a_run_that_is_accepted_with_labels_begins_with_them_and_so_does_its_thread(harness: JournalHarness) -> None:
+    first = harness.accept(labels=READ)
+
+    assert harness.own(first.run_id).lease.labels == READ
+    assert harness.rows(select(threads.c.labels_json)) == [(orjson.dumps(sorted(READ)).decode(),)]
+
+
+def test_the_labels_of_a_message_that_waits_stay_when_the_thread_s_owner_adds_its_own(harness: JournalHarness) -> None:
+    owner = harness.own()
+    waiting = harness.accept(thread_id=owner.lease.thread_id, labels=["untrusted"])
+    later = harness.accept(thread_id=owner.lease.thread_id)
+
+    harness.do(owner.writer.commit(Commit(labels=frozenset({"sensitive"}), events=[EndPayload(status="succeeded")])))
+
+    assert harness.run_row(owner.lease.run_id).labels_json == '["sensitive"]'
+    second = harness.own(waiting.run_id)
+    assert second.lease.labels == {"sensitive", "untrusted"}
+    harness.do(second.end())
+    assert harness.own(later.run_id).lease.labels == {"sensitive", "untrusted"}
+
+
 def test_a_commit_without_new_labels_writes_none(harness: JournalHarness) -> None:
     owner = harness.own()
 
