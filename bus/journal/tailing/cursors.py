@@ -25,6 +25,8 @@ from config.database.tables import failed_deliveries, observer_cursors, observer
 
 ALIVE_MS = 10_000
 """A member that has not renewed its row for so long has lost its partitions."""
+BEAT_MS = 2_000
+"""A member renews its row when it is so old."""
 NOW, BEGINNING = "now", "beginning"
 
 
@@ -95,12 +97,14 @@ class ObserverCursors:
         Raises:
             OBSERVER_UNKNOWN: the observer was removed.
         """
+        with self._database.read() as connection:
+            claim = _unchanged(connection, name, member)
+        if claim is not None:
+            return claim
         with self._database.write() as connection:
-            is_paused = _lock(connection, name)
+            is_paused = _is_paused(connection, name, lock=True)
             _renew(connection, name, member)
-            alive = _alive(connection, name)
-            query = select(observer_cursors).where(observer_cursors.c.observer == name)
-            rows = connection.execute(query.order_by(observer_cursors.c.partition)).all()
+            alive, rows = _alive(connection, name, forget=True), _cursors(connection, name)
             owned = [row for row in rows if row.owner == member.id]
             free = [row for row in rows if row.owner not in alive]
             fair = -(-PARTITIONS // len(alive))
@@ -164,7 +168,7 @@ class ObserverCursors:
             OBSERVER_AHEAD: the place is beyond the end of the log.
         """
         with self._database.write() as connection:
-            _lock(connection, name)
+            _is_paused(connection, name, lock=True)
             place = place_of(connection, start)
             setting = update(observer_cursors).where(observer_cursors.c.observer == name)
             connection.execute(setting.values(position=place, gaps_json=None, owner=None))
@@ -178,7 +182,7 @@ class ObserverCursors:
             OBSERVER_UNKNOWN: there is no such observer.
         """
         with self._database.write() as connection:
-            _lock(connection, name)
+            _is_paused(connection, name, lock=True)
             connection.execute(update(observers).where(observers.c.name == name).values(paused=is_paused))
 
     def remove(self, name: str) -> None:
@@ -188,7 +192,7 @@ class ObserverCursors:
             OBSERVER_UNKNOWN: there is no such observer.
         """
         with self._database.write() as connection:
-            _lock(connection, name)
+            _is_paused(connection, name, lock=True)
             connection.execute(delete(observers).where(observers.c.name == name))
 
 
@@ -303,12 +307,33 @@ def _span(row: Any) -> CursorSpan:
     return CursorSpan(partitions=frozenset({row.partition}), position=row.position, gaps=gaps)
 
 
-def _lock(connection: Connection, name: str) -> bool:
-    """Let one member at a time change who owns what, and return whether the observer is paused."""
-    row = connection.execute(select(observers.c.paused).where(observers.c.name == name).with_for_update()).first()
+def _is_paused(connection: Connection, name: str, *, lock: bool = False) -> bool:
+    """Return whether the observer is paused; with ``lock`` one member at a time changes who owns what."""
+    query = select(observers.c.paused).where(observers.c.name == name)
+    row = connection.execute(query.with_for_update() if lock else query).first()
     if row is None:
         raise OBSERVER_UNKNOWN(name=name)
     return bool(row.paused)
+
+
+def _cursors(connection: Connection, name: str) -> Sequence[Any]:
+    query = select(observer_cursors).where(observer_cursors.c.observer == name)
+    return connection.execute(query.order_by(observer_cursors.c.partition)).all()
+
+
+def _unchanged(connection: Connection, name: str, member: Member) -> MemberClaim | None:
+    """Return what a member feeds where nothing has to be written: its row is fresh, and it has its share."""
+    is_paused = _is_paused(connection, name)
+    c = observer_members.c
+    is_fresh = c.observer == name, c.id == member.id, c.seen_ms > WALL_MS - BEAT_MS
+    if connection.execute(select(c.id).where(*is_fresh)).first() is None:
+        return None
+    alive, rows = _alive(connection, name), _cursors(connection, name)
+    owned = [row for row in rows if row.owner == member.id]
+    fair, are_free = -(-PARTITIONS // len(alive)), any(row.owner not in alive for row in rows)
+    if len(owned) > fair or (are_free and len(owned) < fair):
+        return None
+    return MemberClaim(spans=merged(_span(row) for row in owned), is_paused=is_paused)
 
 
 def _renew(connection: Connection, name: str, member: Member) -> None:
@@ -319,13 +344,13 @@ def _renew(connection: Connection, name: str, member: Member) -> None:
         connection.execute(insert(observer_members).values(observer=name, seen_ms=WALL_MS, **row))
 
 
-def _alive(connection: Connection, name: str) -> set[str]:
-    """Return the members that feed the observer, and delete the rows of those that do not any more."""
+def _alive(connection: Connection, name: str, *, forget: bool = False) -> set[str]:
+    """Return the members that feed the observer; with ``forget`` delete the rows of those that do not any more."""
     c = observer_members.c
     query = select(c.id, c.seen_ms, WALL_MS.label("now_ms")).where(c.observer == name)
     rows = connection.execute(query).all()
     dead = {row.id for row in rows if row.seen_ms < row.now_ms - ALIVE_MS or is_gone(row.id)}
-    if dead:
+    if dead and forget:
         connection.execute(delete(observer_members).where(c.observer == name, c.id.in_(dead)))
     return {row.id for row in rows} - dead
 
