@@ -332,6 +332,26 @@ class Summary(Record):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Me(Record):
+    """Who the server takes the client for."""
+
+    principal: str
+    tenant: str
+    roles: Sequence[str] = ()
+    credential: str = ""
+    """The kind of the credential: ``none``, ``key``, ``session`` and so on."""
+    expires_at: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoggedEvent(Record):
+    """An internal event that is committed."""
+
+    event_id: str
+    created_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Agent(Record):
     """A usable agent."""
 
