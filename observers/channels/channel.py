@@ -6,7 +6,7 @@ Ids are the platform's own, as text. A ``place`` is where messages are: a channe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 
@@ -85,10 +85,12 @@ class Limits:
     edit_interval_s: float = 1.0
     """Between two edits in one place."""
     burst: int = 5
-    """Messages and edits of one place that it takes at once; one more each ``edit_interval_s``."""
-    reserve: int = 2
-    """Of these, how many are kept for ends of answers and for questions."""
-    form_fields: int = field(default=5)
+    """Messages and edits of one place that it takes in a window."""
+    window_s: float = 5.2
+    """The window, with what two clocks and a network may differ in."""
+    reserve: int = 1
+    """Of the burst, how many are kept for ends of answers and for questions."""
+    form_fields: int = 5
     """Fields of the longest form."""
 
 

@@ -51,6 +51,7 @@ class DiscordChannel(discord.Client):
         trace = aiohttp.TraceConfig()
         trace.on_request_end.append(self._look_at)
         options: dict[str, Any] = {"http_trace": trace, "max_messages": None, "chunk_guilds_at_startup": False}
+        discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # it makes no calls
         super().__init__(intents=intents, allowed_mentions=discord.AllowedMentions.none(), **options)
         self._answers_all = fields.answers == "all"
         self._limited: dict[str, asyncio.Future[float]] = {}

@@ -8,6 +8,7 @@ CHANNEL_RUNNING = Permanent.row(
     "channel_running",
     "Another process serves the same channel from the same state folder.",
     text="another process has {path}; end it first, or give this one a state folder of its own (--state-dir).",
+    status=500,
     topic=Topic.MACHINE,
     over_http=False,
     remedy="End the other process, or give this one a state folder of its own.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -26,23 +27,22 @@ class Pace:
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
-        self._left, self._at = float(limits.burst), clock()
+        self._times: deque[float] = deque(maxlen=limits.burst)
         self._edit_from = self._any_from = 0.0
 
     def wait_s(self, *, is_edit: bool, is_urgent: bool) -> float:
         """Return in how many seconds a message may be sent or edited; 0: now."""
         now = self._clock()
-        self._left = min(self._limits.burst, self._left + (now - self._at) / self._limits.edit_interval_s)
-        self._at = now
-        needed = 1 + (0 if is_urgent else self._limits.reserve)
-        refill_s = max(0.0, needed - self._left) * self._limits.edit_interval_s
-        return max(refill_s, self._any_from - now, self._edit_from - now if is_edit else 0.0)
+        allowed = self._limits.burst - (0 if is_urgent else self._limits.reserve)
+        free_at = self._times[-allowed] + self._limits.window_s if len(self._times) >= allowed else now
+        return max(0.0, free_at - now, self._any_from - now, self._edit_from - now if is_edit else 0.0)
 
     def spent(self, *, is_edit: bool) -> None:
-        """Count a change that the platform has taken now."""
-        self._left -= 1
+        """Count a change that the platform has just had, so that the next one comes a whole interval behind it."""
+        now = self._clock()
+        self._times.append(now)
         if is_edit:
-            self._edit_from = self._clock() + self._limits.edit_interval_s
+            self._edit_from = now + self._limits.edit_interval_s
 
     def hold(self, seconds: float) -> None:
         """Let nothing out for so long: the platform asked for it."""
@@ -181,8 +181,8 @@ class _Outlet:
         if wait_s > 0:
             await self._news_within(wait_s)  # what comes meanwhile may be more urgent, or newer
             return
-        self._pace.spent(is_edit=is_edit)
         delivery = await post.change(self._channel, *change)
+        self._pace.spent(is_edit=is_edit)
         if delivery.state == "later":
             self._pace.hold(delivery.wait_s)
         if delivery.state == "gone":

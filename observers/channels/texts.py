@@ -37,7 +37,7 @@ def parts_of(text: str, max_chars: int) -> list[str]:
         end = _reach(text, start, room)
         if end < len(text):
             end = _division(text, start, end)
-        piece = text[start:end].strip("\n")
+        piece = text[start:end].strip("\n").rstrip()
         fence = _open_fence(piece, fence)
         start = end
         if piece.strip():

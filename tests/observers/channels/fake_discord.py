@@ -60,6 +60,8 @@ class FakeDiscord:
         """Of interactions: the interaction's id, and what was shown."""
         self.ops: list[str] = []
         """What sockets of the gateway did: hello, identify, resume, resumed, heartbeat."""
+        self.delay_s = 0.0
+        """Between what a request changes and its answer."""
         self._sessions: dict[str, Session] = {}
         self._deleted_channels: set[str] = set()
         self._limited: dict[str, list[float]] = {}
@@ -190,7 +192,9 @@ class FakeDiscord:
         entry.status = status
         self.requests.append(entry)
         self._tell()
-        return web.json_response(answer, status=status, headers={"Via": "1.1 google", **headers})
+        await asyncio.sleep(self.delay_s)
+        headers |= {"Via": "1.1 google", "Content-Type": "application/json"}  # discord.py wants it without a charset
+        return web.Response(body=json.dumps(answer).encode(), status=status, headers=headers)
 
     def _answer(self, request: Request, query: Mapping[str, str]) -> tuple[int, Any, dict[str, str]]:
         match request.method, request.path.split("/"):
