@@ -10,10 +10,10 @@ import click
 
 from cli import options
 from cli.main import CallerPath
-from config.definitions.channels import load_channels
 from config.errors import BadRequest
 from config.folders import ROOT
 from config.logs import configure_logging
+from observers.channels.table import load_channels
 
 CLIENT = ROOT / "clients" / "python"
 """The client that this checkout has; its version fits the server's, an installed one may be older."""

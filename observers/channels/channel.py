@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Incoming:
+class PersonMessage:
     """A message that a person wrote to the bot."""
 
     message_id: str
@@ -35,7 +35,7 @@ class Button:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FormField:
+class AnswerField:
     """A field of a form."""
 
     name: str
@@ -52,7 +52,7 @@ class Form:
 
     title: str
     token: str
-    fields: Sequence[FormField]
+    fields: Sequence[AnswerField]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class Press:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Delivery:
+class PostDelivery:
     """What became of a message that was to be sent or edited."""
 
     state: Literal["done", "gone", "later"]
@@ -77,7 +77,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class ChannelLimits:
     """What a platform takes."""
 
     max_chars: int
@@ -99,19 +99,21 @@ class Channel(Protocol):
 
     name: str
     """As in ``config/channels.yaml``, in threads' ids and in correlation ids."""
-    limits: Limits
+    limits: ChannelLimits
 
     @property
     def account(self) -> str:
         """The id of the bot, which keeps the threads of two bots apart; known once the platform was reached."""
 
-    async def send(self, place: str, text: str, *, reply_to: str, key: str, buttons: Sequence[Button] = ()) -> Delivery:
+    async def send(
+        self, place: str, text: str, *, reply_to: str, key: str, buttons: Sequence[Button] = ()
+    ) -> PostDelivery:
         """Post a message; the same ``key`` soon after the first time gets the first one's message."""
 
-    async def edit(self, place: str, message_id: str, text: str, buttons: Sequence[Button] = ()) -> Delivery:
+    async def edit(self, place: str, message_id: str, text: str, buttons: Sequence[Button] = ()) -> PostDelivery:
         """Replace a message of the bot, with its buttons. A wait that the platform asks for is returned, not waited."""
 
-    async def fetch(self, place: str, message_id: str) -> Incoming | None:
+    async def fetch(self, place: str, message_id: str) -> PersonMessage | None:
         """Return a person's message again; None where it is gone."""
 
     async def replies(self, place: str, message_id: str) -> list[str]:

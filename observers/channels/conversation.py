@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 
@@ -27,9 +27,9 @@ from callboard_client import (
     WithdrawnEvent,
 )
 from config.redaction import redact
-from observers.channels.channel import Channel, Form, Incoming, Press
-from observers.channels.people import People, Person
-from observers.channels.posts import Outlets, Post
+from observers.channels.channel import Channel, PersonMessage
+from observers.channels.people import People, Speaker
+from observers.channels.posts import Outlets, Post, Tasks
 from observers.channels.questions import Questions
 from observers.channels.records import Records, Talk
 
@@ -49,7 +49,7 @@ EVENT_CHARS = 3000
 """Of a message's text in the event about it, which may have 16 KiB."""
 
 
-class Transcript:
+class AnswerText:
     """What a run's events say so far."""
 
     def __init__(self) -> None:
@@ -112,45 +112,33 @@ class Transcript:
 class Conversations:
     """Answers the messages of one channel."""
 
-    def __init__(self, channel: Channel, people: People, records: Records, agent: str) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        agent: str,
+        *,
+        people: People,
+        records: Records,
+        tasks: Tasks,
+        outlets: Outlets,
+        questions: Questions,
+    ) -> None:
         self._channel, self._people, self._records, self._agent = channel, people, records, agent
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._outlets = Outlets(channel, self._spawn)
-        self._questions = Questions(channel, people, records, self._outlets)
+        self._tasks, self._outlets, self._questions = tasks, outlets, questions
         self._refused: dict[str, float] = {}
 
-    def receive(self, message: Incoming) -> None:
+    def receive(self, message: PersonMessage) -> None:
         """Answer a message; one that was received before is not answered again."""
         talk = Talk(message_id=message.message_id, place=message.place, author_id=message.author_id)
         if self._people.speaker(message.author_id) is None:
             self._refuse(talk)
         elif self._records.begin(talk, time.time()):
-            self._spawn(self._answer(talk, message))
+            self._tasks.start(self._answer(talk, message))
 
     def resume(self) -> None:
         """Continue each answer that an earlier process has not finished, in the messages that are there."""
         for talk in self._records.unfinished():
-            self._spawn(self._resume(talk))
-
-    async def press(self, press: Press) -> str | Form | None:
-        """See ``Questions.press``."""
-        return await self._questions.press(press)
-
-    async def close(self) -> None:
-        """Leave what is not finished to the next process."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("the answer to a message failed", exc_info=error)
+            self._tasks.start(self._resume(talk))
 
     def _refuse(self, talk: Talk) -> None:
         now = time.monotonic()
@@ -159,7 +147,9 @@ class Conversations:
         self._refused = {author: until for author, until in self._refused.items() if until > now}
         if len(self._refused) < MAX_STRANGERS:
             self._refused[talk.author_id] = now + REFUSED_AGAIN_S
-            self._spawn(self._finish(self._post(talk), talk, "I do not know you, so I cannot answer. Ask my operator."))
+            self._tasks.start(
+                self._finish(self._post(talk), talk, "I do not know you, so I cannot answer. Ask my operator.")
+            )
 
     async def _resume(self, talk: Talk) -> None:
         questions = self._records.messages_of_questions(talk)
@@ -181,7 +171,7 @@ class Conversations:
             keep=lambda ids: self._records.posted(talk, ids),
         )
 
-    async def _answer(self, talk: Talk, message: Incoming | None) -> None:
+    async def _answer(self, talk: Talk, message: PersonMessage | None) -> None:
         """Bring a run's answer into the place of the message; ``message``: it is to start the run."""
         post, person = self._post(talk), self._people.speaker(talk.author_id)
         if person is None:
@@ -194,7 +184,7 @@ class Conversations:
         if handle is not None:
             await self._follow(handle, post, talk)
 
-    async def _start(self, post: Post, talk: Talk, person: Person, message: Incoming) -> AsyncRunHandle | None:
+    async def _start(self, post: Post, talk: Talk, person: Speaker, message: PersonMessage) -> AsyncRunHandle | None:
         """Start the run of a message. Its id is the idempotency key, so a message has one run.
 
         None: there is none, and a sentence says why.
@@ -206,7 +196,7 @@ class Conversations:
         post.show(lambda: THINKING)
         self._outlets.update(post)
         correlation = f"{self._channel.name}-{message.message_id}"
-        self._spawn(self._log_event(person, message, correlation))
+        self._tasks.start(self._log_event(person, message, correlation))
 
         async def start() -> AsyncRunHandle:
             await self._people.compare(person)
@@ -224,7 +214,7 @@ class Conversations:
             self._records.started(talk, handle.run_id)
         return handle
 
-    async def _log_event(self, person: Person, message: Incoming, correlation: str) -> None:
+    async def _log_event(self, person: Speaker, message: PersonMessage, correlation: str) -> None:
         """Log the message as an internal event. No answer waits for that, and without it there is a warning."""
         payload = {
             "place": message.place,
@@ -263,7 +253,7 @@ class Conversations:
 
     async def _follow(self, handle: AsyncRunHandle, post: Post, talk: Talk) -> None:
         """Show a run from its beginning to its end. A server that is away is waited for: it has the run afterwards."""
-        transcript, after = Transcript(), 0
+        transcript, after = AnswerText(), 0
         post.show(transcript.text)
         while transcript.end is None and not post.is_gone:
             try:
@@ -287,7 +277,7 @@ class Conversations:
         self._questions.end(talk)
         await self._finish(post, talk, transcript.text())
 
-    def _take(self, event: Event, transcript: Transcript, talk: Talk) -> None:
+    def _take(self, event: Event, transcript: AnswerText, talk: Talk) -> None:
         transcript.take(event)
         if isinstance(event, ApprovalEvent):
             self._questions.take(event, talk)
@@ -299,7 +289,7 @@ class Conversations:
         self._records.over(talk)
 
 
-def input_of(message: Incoming) -> str:
+def input_of(message: PersonMessage) -> str:
     """Return what the agent gets: the text, and the names of the files, which are data."""
     text = message.text.strip()[:MAX_INPUT_CHARS]
     names = ", ".join(name[:100] for name in message.attachments[:10])

@@ -16,10 +16,12 @@ import yarl
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
-from config.definitions.channels import DiscordFields
-from observers.channels.channel import Button, Delivery, Form, Incoming, Limits, Press
+from observers.channels.channel import Button, ChannelLimits, Form, PersonMessage, PostDelivery, Press
 from observers.channels.conversation import Conversations
 from observers.channels.errors import CHANNEL_REFUSED
+from observers.channels.questions import Questions
+from observers.channels.table import DiscordFields
+from observers.channels.texts import shown
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ class DiscordChannel(discord.Client):
     """One bot. A direct conversation, a channel of a server and a thread of it are a place each."""
 
     name = "discord"
-    limits = Limits(max_chars=MAX_CHARS)
+    limits = ChannelLimits(max_chars=MAX_CHARS)
 
     def __init__(self, fields: DiscordFields) -> None:
         intents = discord.Intents.none()
@@ -57,6 +59,8 @@ class DiscordChannel(discord.Client):
         self._limited: dict[str, asyncio.Future[float]] = {}
         self.conversations: Conversations | None = None
         """Takes what persons write; set before the bot is started."""
+        self.questions: Questions | None = None
+        """Takes what persons press; set before the bot is started."""
         self.is_connected = False
         """Whether the gateway delivers."""
         Route.BASE = fields.api.rstrip("/")
@@ -117,13 +121,13 @@ class DiscordChannel(discord.Client):
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
         data: Any = interaction.data or {}
-        if self.conversations is None or ":" not in (token := str(data.get("custom_id", ""))):
+        if self.questions is None or ":" not in (token := str(data.get("custom_id", ""))):
             return
         is_form = interaction.type is discord.InteractionType.modal_submit
         values = dict(_values_in(data.get("components", ()))) if is_form else None
         press = Press(user_id=str(interaction.user.id), token=token, values=values)
         try:
-            await self._respond(interaction, self.conversations.press(press))
+            await self._respond(interaction, self.questions.press(press))
         except (discord.HTTPException, aiohttp.ClientError, TimeoutError) as error:
             log.warning("the answer to a press was not shown", extra={"problem": str(error)})
 
@@ -136,18 +140,18 @@ class DiscordChannel(discord.Client):
             return
         await interaction.response.defer()
         if isinstance(sentence := await work, str):
-            await interaction.followup.send(sentence, ephemeral=True)
+            await interaction.followup.send(shown(sentence)[:MAX_CHARS], ephemeral=True, suppress_embeds=True)
 
     def _is_for_bot(self, message: discord.Message) -> bool:
         if message.author.bot or message.webhook_id is not None or message.is_system():
             return False
         return message.guild is None or self._answers_all or self.user in message.mentions
 
-    def _incoming(self, message: discord.Message) -> Incoming:
+    def _incoming(self, message: discord.Message) -> PersonMessage:
         text = message.content
         for mention in (f"<@{self.account}>", f"<@!{self.account}>"):
             text = text.replace(mention, "")
-        return Incoming(
+        return PersonMessage(
             message_id=str(message.id),
             place=str(message.channel.id),
             author_id=str(message.author.id),
@@ -158,7 +162,9 @@ class DiscordChannel(discord.Client):
 
     # --- what is sent to Discord
 
-    async def send(self, place: str, text: str, *, reply_to: str, key: str, buttons: Sequence[Button] = ()) -> Delivery:
+    async def send(
+        self, place: str, text: str, *, reply_to: str, key: str, buttons: Sequence[Button] = ()
+    ) -> PostDelivery:
         view = _view(buttons)
         reference = discord.MessageReference(message_id=int(reply_to), channel_id=int(place), fail_if_not_exists=False)
         options: dict[str, Any] = {} if view is None else {"view": view}
@@ -175,7 +181,7 @@ class DiscordChannel(discord.Client):
             view.stop()  # `on_interaction` takes the presses, after a restart too
         return delivery
 
-    async def edit(self, place: str, message_id: str, text: str, buttons: Sequence[Button] = ()) -> Delivery:
+    async def edit(self, place: str, message_id: str, text: str, buttons: Sequence[Button] = ()) -> PostDelivery:
         message = self.get_partial_messageable(int(place)).get_partial_message(int(message_id))
         view = _view(buttons)
         work = asyncio.ensure_future(_delivered(message.edit(content=text, view=view)))
@@ -184,7 +190,7 @@ class DiscordChannel(discord.Client):
             await asyncio.wait({work, limited}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            return Delivery(state="later", wait_s=limited.result())
+            return PostDelivery(state="later", wait_s=limited.result())
         finally:
             work.cancel()  # else discord.py repeats it with a text that is old by then
             limited.cancel()
@@ -192,7 +198,7 @@ class DiscordChannel(discord.Client):
             if view is not None:
                 view.stop()
 
-    async def fetch(self, place: str, message_id: str) -> Incoming | None:
+    async def fetch(self, place: str, message_id: str) -> PersonMessage | None:
         try:
             message = await self.get_partial_messageable(int(place)).fetch_message(int(message_id))
         except (discord.NotFound, discord.Forbidden):
@@ -225,18 +231,18 @@ class DiscordChannel(discord.Client):
             limited.set_result(_seconds(response.headers.get("Retry-After", "")))
 
 
-async def _delivered(request: Coroutine[Any, Any, discord.Message]) -> Delivery:
+async def _delivered(request: Coroutine[Any, Any, discord.Message]) -> PostDelivery:
     """Return what became of a message."""
     try:
-        return Delivery(state="done", message_id=str((await request).id))
+        return PostDelivery(state="done", message_id=str((await request).id))
     except (discord.NotFound, discord.Forbidden):
-        return Delivery(state="gone")
+        return PostDelivery(state="gone")
     except discord.HTTPException as error:
         log.warning("Discord did not take a message", extra={"status": error.status, "problem": error.text})
-        return Delivery(state="gone") if error.status in (400, 401) else Delivery(state="later", wait_s=LATER_S)
+        return PostDelivery(state="gone") if error.status in (400, 401) else PostDelivery(state="later", wait_s=LATER_S)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         log.warning("Discord was not reached", extra={"problem": str(error)})
-        return Delivery(state="later", wait_s=LATER_S)
+        return PostDelivery(state="later", wait_s=LATER_S)
 
 
 def _seconds(text: str) -> float:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callboard_client import AsyncCallboard, CallboardError, RequestRefused, Timeouts
-from config.definitions.channels import ChannelFields, secret_of
 from config.definitions.errors import DefinitionInvalid
 from observers.channels.errors import PRINCIPAL_DIFFERS
+from observers.channels.table import ChannelFields, secret_of
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ TIMEOUTS = Timeouts(connect_s=3.0, answer_s=30.0, retry_s=3.0, resume_s=60.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Person:
+class Speaker:
     """A principal that a person of the platform acts as."""
 
     principal: str
@@ -34,7 +34,7 @@ class Person:
 class People:
     """The table of one channel. A key whose principal was not compared with it is not used."""
 
-    def __init__(self, people: Mapping[str, Person], guest: Person | None, file: str) -> None:
+    def __init__(self, people: Mapping[str, Speaker], guest: Speaker | None, file: str) -> None:
         self._people, self._guest, self._file = people, guest, file
         self._compared: set[str] = set()
 
@@ -46,9 +46,9 @@ class People:
             DefinitionInvalid: a key is not there.
         """
 
-        def person_of(field: str, principal: str, key: str, decides: str) -> Person:
+        def person_of(field: str, principal: str, key: str, decides: str) -> Speaker:
             callboard = connect(secret_of(file, f"{field}.key", key))
-            return Person(principal=principal, callboard=callboard, decides=decides, field=field)
+            return Speaker(principal=principal, callboard=callboard, decides=decides, field=field)
 
         people = {
             user_id: person_of(f"{platform}.people.{user_id}", entry.principal, entry.key, entry.decides)
@@ -59,11 +59,11 @@ class People:
             return cls(people, None, str(file))
         return cls(people, person_of(f"{platform}.guest", guest.principal, guest.key, "none"), str(file))
 
-    def known(self, user_id: str) -> Person | None:
+    def known(self, user_id: str) -> Speaker | None:
         """Return the person whom the table has."""
         return self._people.get(user_id)
 
-    def speaker(self, user_id: str) -> Person | None:
+    def speaker(self, user_id: str) -> Speaker | None:
         """Return as whom this person may talk; None: a stranger that is refused."""
         return self._people.get(user_id) or self._guest
 
@@ -85,7 +85,7 @@ class People:
             elif error is not None:
                 raise error
 
-    async def compare(self, person: Person) -> None:
+    async def compare(self, person: Speaker) -> None:
         """Return once it is known that the person's key is the principal's of the table.
 
         Raises:

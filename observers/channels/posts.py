@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from observers.channels.channel import Button, Channel, Delivery, Limits
+from observers.channels.channel import Button, Channel, ChannelLimits, PostDelivery
 from observers.channels.texts import parts_of, shown
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ Shown = tuple[str, tuple[Button, ...]]
 class Pace:
     """How much of what a place takes is left. A part of it is kept for what is urgent."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: ChannelLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
         self._times: deque[float] = deque(maxlen=limits.burst)
         self._edit_from = self._any_from = 0.0
@@ -88,9 +88,9 @@ class Post:
         parts = parts_of(shown(self._text()), max_chars) or ["…"]
         parts += ["-# …"] * (len(self._messages) - len(parts))  # a part that is not needed any more
         for index, part in enumerate(parts):
-            wanted = (part, self._buttons if index == len(parts) - 1 else ())
-            if index == len(self._messages) or self._shows[index] != wanted:
-                return index, wanted
+            goal = (part, self._buttons if index == len(parts) - 1 else ())
+            if index == len(self._messages) or self._shows[index] != goal:
+                return index, goal
         self.settle()
         return None
 
@@ -99,9 +99,9 @@ class Post:
         self.is_changed = self.is_urgent = False
         self._is_complete.set()
 
-    async def change(self, channel: Channel, index: int, wanted: Shown) -> Delivery:
+    async def change(self, channel: Channel, index: int, goal: Shown) -> PostDelivery:
         """Make one change at the platform, and keep it."""
-        text, buttons = wanted
+        text, buttons = goal
         if index < len(self._messages):
             delivery = await channel.edit(self.place, self._messages[index], text, buttons)
         else:
@@ -112,7 +112,7 @@ class Post:
                 self._shows.append(None)
                 self._keep(self._messages)
         if delivery.state == "done":
-            self._shows[index] = wanted
+            self._shows[index] = goal
         elif delivery.state == "gone":
             self.is_gone = True
             self.settle()
@@ -123,11 +123,35 @@ class Post:
         return index < len(self._messages)
 
 
+class Tasks:
+    """What a channel does beside receiving; a task that fails is logged."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work`` on the loop."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the answer to a message failed", exc_info=error)
+
+    async def close(self) -> None:
+        """End all that is being done."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
 class Outlets:
     """Brings the posts of all places to the platform; each place has its own pace and one change at a time."""
 
-    def __init__(self, channel: Channel, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
-        self._channel, self._spawn = channel, spawn
+    def __init__(self, channel: Channel, tasks: Tasks) -> None:
+        self._channel, self._tasks = channel, tasks
         self._places: dict[str, _Outlet] = {}
 
     def update(self, post: Post) -> None:
@@ -139,7 +163,7 @@ class Outlets:
         if outlet is None:
             outlet = self._places[post.place] = _Outlet(self._channel)
         if outlet.add(post):
-            self._spawn(outlet.write())
+            self._tasks.start(outlet.write())
 
 
 class _Outlet:

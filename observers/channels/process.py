@@ -12,13 +12,15 @@ from pathlib import Path
 from aiohttp import web
 
 from callboard_client import AsyncCallboard
-from config.definitions.channels import ChannelsFields, DiscordFields, secret_of
 from config.definitions.errors import DefinitionInvalid
 from config.errors import BadRequest
 from observers.channels.conversation import Conversations
 from observers.channels.discord_channel import DiscordChannel
 from observers.channels.people import TIMEOUTS, People
+from observers.channels.posts import Outlets, Tasks
+from observers.channels.questions import Questions
 from observers.channels.records import Records
+from observers.channels.table import ChannelsFields, DiscordFields, secret_of
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +40,23 @@ async def serve_discord(file: Path, fields: ChannelsFields, state: Path, host: s
     try:
         await people.compare_all()
         channel = DiscordChannel(section)
-        channel.conversations = Conversations(channel, people, records, section.agent)
+        tasks = Tasks()
+        outlets = Outlets(channel, tasks)
+        channel.questions = Questions(channel, people, records, outlets)
+        channel.conversations = Conversations(
+            channel,
+            section.agent,
+            people=people,
+            records=records,
+            tasks=tasks,
+            outlets=outlets,
+            questions=channel.questions,
+        )
         runner = await serve_health(channel, host, port)
         try:
             await _until_signal(channel, token)
         finally:
-            await channel.conversations.close()
+            await tasks.close()
             await channel.close()
             await runner.cleanup()
     finally:

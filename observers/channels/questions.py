@@ -13,10 +13,10 @@ from typing import Any
 
 from callboard_client import ApprovalEvent, CallboardError, RequestRefused
 from config.text.names import counted_names
-from observers.channels.channel import Button, Channel, Form, FormField, Press
-from observers.channels.people import People, Person
+from observers.channels.channel import AnswerField, Button, Channel, Form, Press
+from observers.channels.people import People, Speaker
 from observers.channels.posts import Outlets, Post
-from observers.channels.records import Question, Records, Talk
+from observers.channels.records import OpenQuestion, Records, Talk
 
 MAX_ARGUMENTS_CHARS = 1200
 """Of a call's arguments that a question shows; one that does not fit cannot be approved here."""
@@ -43,7 +43,7 @@ class Questions:
     def take(self, event: ApprovalEvent, talk: Talk) -> None:
         """Ask a person what the event asks, or show its answer and take the buttons away. Twice is as once."""
         question = self._records.ask(
-            Question(
+            OpenQuestion(
                 token=secrets.token_hex(12),
                 run_id=event.run_id,
                 approval_id=event.approval_id,
@@ -68,7 +68,7 @@ class Questions:
             self._records.close_question(question)
             self._show(question, talk, lambda: OVER, ())
 
-    def _show(self, question: Question, talk: Talk, text: Callable[[], str], buttons: Sequence[Button]) -> None:
+    def _show(self, question: OpenQuestion, talk: Talk, text: Callable[[], str], buttons: Sequence[Button]) -> None:
         post = self._posts.get(question.token)
         if post is None:
             post = self._posts[question.token] = Post(
@@ -83,7 +83,7 @@ class Questions:
         if question.is_closed:
             del self._posts[question.token]
 
-    def _buttons(self, event: ApprovalEvent, question: Question) -> list[Button]:
+    def _buttons(self, event: ApprovalEvent, question: OpenQuestion) -> list[Button]:
         if event.form is not None and self._form(question) is None:
             return []
         if len(_arguments(event)) > MAX_ARGUMENTS_CHARS:
@@ -115,7 +115,7 @@ class Questions:
             self._deciding.discard(token)
 
     async def _decide(
-        self, person: Person, question: Question, decision: str, values: Mapping[str, str] | None
+        self, person: Speaker, question: OpenQuestion, decision: str, values: Mapping[str, str] | None
     ) -> str | None:
         try:
             result = None if values is None else filled_in(question.form or {}, values)
@@ -133,7 +133,7 @@ class Questions:
             return "Your approval counts; the run waits for another answer."
         return None
 
-    def _form(self, question: Question) -> Form | None:
+    def _form(self, question: OpenQuestion) -> Form | None:
         """Return the form of a question; None where the platform cannot show it."""
         fields = fields_of(question.form or {})
         if not fields or len(fields) > self._channel.limits.form_fields:
@@ -141,7 +141,7 @@ class Questions:
         return Form(title="Your answer", token=f"{question.token}:answer", fields=fields)
 
 
-def _refusal(person: Person | None, user_id: str, question: Question) -> str | None:
+def _refusal(person: Speaker | None, user_id: str, question: OpenQuestion) -> str | None:
     """Return why this person may not answer; None where it may."""
     if person is None:
         return "You are not among the persons who may answer here."
@@ -181,7 +181,7 @@ def answered(event: ApprovalEvent) -> str:
     return f"{event.by or 'Callboard'} answered{call}: **{event.decision}**"
 
 
-def fields_of(schema: Mapping[str, Any]) -> list[FormField]:
+def fields_of(schema: Mapping[str, Any]) -> list[AnswerField]:
     """Return the fields of a form; none where one is not a text, a number, a choice or a yes or no."""
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
@@ -197,7 +197,7 @@ def fields_of(schema: Mapping[str, Any]) -> list[FormField]:
             return []
         default = field.get("default")
         fields.append(
-            FormField(
+            AnswerField(
                 name=name,
                 label=str(field.get("title") or name),
                 options=options,

@@ -43,7 +43,7 @@ class Talk:
 
 
 @dataclass(kw_only=True, slots=True)
-class Question:
+class OpenQuestion:
     """A question of a run to a person."""
 
     token: str
@@ -116,7 +116,7 @@ class Records:
         """Keep that nothing is left to do for a message."""
         self._database.execute("UPDATE talks SET is_over = 1 WHERE message_id = ?", (talk.message_id,))
 
-    def ask(self, question: Question, talk: Talk) -> Question:
+    def ask(self, question: OpenQuestion, talk: Talk) -> OpenQuestion:
         """Return the question as it is kept: the first one of its approval."""
         form = None if question.form is None else json.dumps(question.form)
         own = (question.token, question.run_id, question.approval_id, talk.message_id, question.asker)
@@ -124,20 +124,20 @@ class Records:
         self._database.execute(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?)", (*own, question.digest, form))
         return next(self._questions("run_id = ? AND approval_id = ?", question.run_id, question.approval_id))
 
-    def question(self, token: str) -> Question | None:
+    def question(self, token: str) -> OpenQuestion | None:
         """Return the question whose buttons carry this token."""
         return next(self._questions("token = ?", token), None)
 
-    def open_questions(self, talk: Talk) -> list[Question]:
+    def open_questions(self, talk: Talk) -> list[OpenQuestion]:
         """Return the questions of an answer that take one yet."""
         return list(self._questions("talk = ? AND NOT is_closed", talk.message_id))
 
-    def asked(self, question: Question, message_id: str) -> None:
+    def asked(self, question: OpenQuestion, message_id: str) -> None:
         """Keep which message has the question."""
         question.message_id = message_id
         self._database.execute("UPDATE questions SET message_id = ? WHERE token = ?", (message_id, question.token))
 
-    def close_question(self, question: Question) -> None:
+    def close_question(self, question: OpenQuestion) -> None:
         """Keep that the question takes no answer any more."""
         question.is_closed = True
         self._database.execute("UPDATE questions SET is_closed = 1 WHERE token = ?", (question.token,))
@@ -147,11 +147,11 @@ class Records:
         sql = "SELECT message_id FROM questions WHERE talk = ? AND message_id IS NOT NULL"
         return {row[0] for row in self._database.execute(sql, (talk.message_id,))}
 
-    def _questions(self, condition: str, *values: str) -> Iterator[Question]:
+    def _questions(self, condition: str, *values: str) -> Iterator[OpenQuestion]:
         names = "token, run_id, approval_id, asker, digest, form, message_id, is_closed"
         for row in self._database.execute(f"SELECT {names} FROM questions WHERE {condition}", values).fetchall():
             token, run_id, approval_id, asker, digest, form, message_id, is_closed = row
-            yield Question(
+            yield OpenQuestion(
                 token=token,
                 run_id=run_id,
                 approval_id=approval_id,

@@ -30,8 +30,9 @@ class GuardedWeb(MortalWeb):
 @pytest.fixture(scope="module")
 def web(fleet_harness: AppHarness, worker: Worker) -> Iterator[GuardedWeb]:
     fleet_harness.agent()
-    with GuardedWeb(fleet_harness) as started:
-        yield started
+    guarded = GuardedWeb(fleet_harness)
+    with guarded:
+        yield guarded
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,16 @@ STRANGER = "3"
 
 def slowly(body: object) -> Turn:
     return Turn(text=WORDS, pace=20)
+
+
+def until_last(discord: FakeDiscord, place: str, text: str) -> None:
+    discord.until(lambda: discord.texts(place)[-1:] == [text])
+
+
+def until_some(discord: FakeDiscord, place: str, more_than: str = "Thinking...") -> str:
+    """Return what the one message of a place shows once a part of the answer is there, longer than before."""
+    texts: list[str] = discord.until(lambda: [text for text in discord.texts(place) if len(text) > len(more_than)])
+    return texts[0]
 
 
 def shortest_gap(requests: list[Request]) -> float:
@@ -66,7 +77,7 @@ def test_a_place_is_one_thread(fleet_harness: AppHarness, discord: FakeDiscord, 
 
     for text, place, count in (("One", "502", 2), ("Two", "502", 4), ("Three", "503", 2)):
         discord.say(text, user=ANA, place=place)
-        discord.until(lambda wanted=f"I have {count} messages.", at=place: discord.texts(at)[-1:] == [wanted])
+        until_last(discord, place, f"I have {count} messages.")
 
     threads = {run.thread_id for run in ana.runs.list() if run.thread_id.endswith(("-502", "-503"))}
     assert threads == {f"discord-{BOT['id']}-502", f"discord-{BOT['id']}-503"}
@@ -211,7 +222,7 @@ def test_a_deleted_channel_or_message_ends_its_answer_alone(
     fleet_harness.model.respond = slowly
     for place in ("512", "513"):
         discord.say("Hello", user=ANA, place=place)
-        discord.until(lambda at=place: discord.texts(at) not in ([], ["Thinking..."]))
+        until_some(discord, place)
 
     discord.delete_channel("512")
     discord.delete(discord.by_bot("513")[0]["id"])
@@ -247,7 +258,7 @@ def test_a_run_that_fails_is_a_sentence_with_its_code(
 def test_a_tool_that_fails_is_an_error_for_the_model(fleet_harness: AppHarness, discord: FakeDiscord, bot: Bot) -> None:
     fleet_harness.agent("tools: [calculator]", "tester")
 
-    def turn(body: dict[str, list[dict[str, str]]]) -> Turn:
+    def turn(body: Mapping[str, Any]) -> Turn:
         if body["messages"][-1]["role"] == "tool":
             return Turn(text="The tool said no.")
         return Turn(calls=[Call(name="calculator", arguments={"expression": "1/0"})])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -26,7 +26,7 @@ def asking_agent(fleet_harness: AppHarness) -> None:
     fleet_harness.model.respond = calculates
 
 
-def calculates(body: dict[str, Any]) -> Turn:
+def calculates(body: Mapping[str, Any]) -> Turn:
     last = body["messages"][-1]
     if last["role"] == "tool":
         return Turn(text=f"It says: {last['content']}")
@@ -146,7 +146,7 @@ def test_a_form_is_filled_in(discord: FakeDiscord, bot: Bot, fleet_harness: AppH
     form = {"type": "object", "properties": fields, "required": ["seats"]}
     asks = Call(name="ask_user", arguments={"question": "Which ticket?", "form": form})
 
-    def turn(body: dict[str, Any]) -> Turn:
+    def turn(body: Mapping[str, Any]) -> Turn:
         last = body["messages"][-1]
         return Turn(text=f"Booked: {last['content']}") if last["role"] == "tool" else Turn(calls=[asks])
 
@@ -156,7 +156,7 @@ def test_a_form_is_filled_in(discord: FakeDiscord, bot: Bot, fleet_harness: AppH
     assert "Which ticket?" in question["content"]
 
     opened = discord.press(question["id"], "Answer", user=ANA)
-    discord.until(lambda: [shown for number, shown in discord.responses if number == opened and shown["type"] == 9])
+    discord.until(lambda: [body for number, body in discord.responses if number == opened and body["type"] == 9])
     wrong = discord.submit(opened, {"seats": "two"}, user=ANA)
     discord.until(lambda: "is not a number" in (discord.shown(wrong) or [""])[0])
     discord.submit(opened, {"seats": "2", "class": "1st"}, user=ANA)

@@ -10,7 +10,7 @@ import pytest
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
 from tests.journeys.discord.conftest import ANA, BEN, GuardedWeb
-from tests.journeys.discord.test_answers import SECOND_S, WHOLE, WORDS, shortest_gap
+from tests.journeys.discord.test_answers import SECOND_S, WHOLE, WORDS, shortest_gap, until_some
 from tests.model_server import Turn
 from tests.observers.channels.bot import Bot
 from tests.observers.channels.fake_discord import FakeDiscord
@@ -21,11 +21,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 @pytest.fixture(autouse=True)
 def slow_model(fleet_harness: AppHarness) -> None:
     fleet_harness.model.respond = lambda body: Turn(text=WORDS, pace=15)
-
-
-def until_some(discord: FakeDiscord, place: str, more_than: str = "Thinking...") -> str:
-    """Return what the one message of a place shows once a part of the answer is there, longer than before."""
-    return discord.until(lambda: [text for text in discord.texts(place) if len(text) > len(more_than)])[0]
 
 
 @pytest.mark.parametrize("is_forgotten", [False, True], ids=["resumed", "identified again"])

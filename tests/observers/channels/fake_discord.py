@@ -19,11 +19,14 @@ from typing import Any, TypeVar
 from aiohttp import WSMsgType, web
 
 T = TypeVar("T")
+Answer = tuple[int, Any, dict[str, str]]
+"""Status, body and headers."""
 TOKEN = "bot-token-of-the-test.abcdef.0123456789"
 BOT = {"id": "9001", "username": "steward", "discriminator": "0", "avatar": None, "bot": True, "global_name": None}
 GUILD = "7001"
 BUCKET, WINDOW_S = 5, 5.0
 """Messages, and edits, that one channel takes in a window."""
+UNAUTHORIZED: Answer = 401, {"message": "401: Unauthorized", "code": 0}, {}
 _EPOCH_MS = 1_420_070_400_000
 
 
@@ -119,7 +122,7 @@ class FakeDiscord:
 
     def submit(self, interaction_id: str, values: Mapping[str, str], *, user: str = "1") -> str:
         """A person fills in the form that an interaction has shown."""
-        [form] = [shown["data"] for number, shown in self.responses if number == interaction_id and shown["type"] == 9]
+        [form] = [body["data"] for number, body in self.responses if number == interaction_id and body["type"] == 9]
         labels = [label["component"] for label in form["components"]]
         rows = [{"type": 18, "id": n, "component": _filled(item, values)} for n, item in enumerate(labels)]
         return self.interact(5, {"custom_id": form["custom_id"], "components": rows}, user, None)
@@ -167,15 +170,13 @@ class FakeDiscord:
 
     def sent_to(self, place: str, method: str = "PATCH", status: int = 200) -> list[Request]:
         prefix = f"channels/{place}/messages"
-        listed = [one for one in list(self.requests) if one.method == method and one.path.startswith(prefix)]
+        listed = [each for each in list(self.requests) if each.method == method and each.path.startswith(prefix)]
         return [request for request in listed if request.status == status]
 
     def shown(self, interaction_id: str) -> list[str]:
         """Return the sentences that the person of an interaction alone has seen."""
         return [
-            shown["content"]
-            for number, shown in list(self.responses)
-            if number == interaction_id and shown.get("content")
+            body["content"] for number, body in list(self.responses) if number == interaction_id and body.get("content")
         ]
 
     # --- REST
@@ -186,17 +187,20 @@ class FakeDiscord:
         entry = Request(at=time.monotonic(), method=request.method, path=path, body=body)
         is_open = path.startswith(("interactions/", "webhooks/"))
         if not is_open and request.headers.get("Authorization") != f"Bot {TOKEN}":
-            status, answer, headers = 401, {"message": "401: Unauthorized", "code": 0}, {}
+            status, answer, headers = UNAUTHORIZED
         else:
             status, answer, headers = self._answer(entry, dict(request.query))
         entry.status = status
         self.requests.append(entry)
         self._tell()
         await asyncio.sleep(self.delay_s)
-        headers |= {"Via": "1.1 google", "Content-Type": "application/json"}  # discord.py wants it without a charset
+        headers = headers | {
+            "Via": "1.1 google",
+            "Content-Type": "application/json",
+        }  # discord.py wants it without a charset
         return web.Response(body=json.dumps(answer).encode(), status=status, headers=headers)
 
-    def _answer(self, request: Request, query: Mapping[str, str]) -> tuple[int, Any, dict[str, str]]:
+    def _answer(self, request: Request, query: Mapping[str, str]) -> Answer:
         match request.method, request.path.split("/"):
             case "GET", ["users", "@me"]:
                 return 200, BOT, {}
@@ -205,7 +209,9 @@ class FakeDiscord:
                 return 200, facts | {"bot_require_code_grant": False, "owner": BOT, "verify_key": "00", "flags": 0}, {}
             case "GET", ["channels", place, "messages"]:
                 behind = int(query.get("after", "0"))
-                own = [one for one in self.messages.values() if one["channel_id"] == place and int(one["id"]) > behind]
+                own = [
+                    each for each in self.messages.values() if each["channel_id"] == place and int(each["id"]) > behind
+                ]
                 return 200, own[: int(query["limit"])][::-1], {}
             case "GET", ["channels", _, "messages", message_id]:
                 message = self.messages.get(message_id)
@@ -215,7 +221,7 @@ class FakeDiscord:
             case "PATCH", ["channels", place, "messages", message_id]:
                 return self._limits(request, place) or self._patch(place, message_id, request.body)
             case "POST", ["interactions", number, _, "callback"]:
-                assert number not in {seen for seen, shown in self.responses if "type" in shown}, "one first response"
+                assert number not in {seen for seen, body in self.responses if "type" in body}, "one first response"
                 self.responses.append((number, request.body))
                 return 200, {"interaction": {"id": number, "type": 3}}, {}
             case "POST", ["webhooks", "8001", token]:
@@ -223,31 +229,31 @@ class FakeDiscord:
                 return 200, self._message("500", BOT, request.body["content"], is_kept=False), {}
         return 404, {"code": 0, "message": f"404: {request.method} {request.path}"}, {}
 
-    def _limits(self, request: Request, place: str) -> tuple[int, Any, dict[str, str]] | None:
+    def _limits(self, request: Request, place: str) -> Answer | None:
         """Return a 429 where the place takes no more now."""
         if request.method == "PATCH" and self._limited.get(place):
             wait_s = self._limited[place].pop(0)
         else:
-            own = [one for one in self.sent_to(place, request.method) if one.at > request.at - WINDOW_S]
+            own = [each for each in self.sent_to(place, request.method) if each.at > request.at - WINDOW_S]
             if not self.is_strict or len(own) < BUCKET:
                 return None
             wait_s = own[0].at + WINDOW_S - request.at
         body = {"message": "You are being rate limited.", "retry_after": wait_s, "global": False}
         return 429, body, {"Retry-After": f"{wait_s:.3f}", "X-RateLimit-Scope": "user"}
 
-    def _post(self, place: str, body: Mapping[str, Any]) -> tuple[int, Any, dict[str, str]]:
+    def _post(self, place: str, body: Mapping[str, Any]) -> Answer:
         if place in self._deleted_channels:
             return 404, {"code": 10003, "message": "Unknown Channel"}, {}
         if refusal := _refusal(body):
             return refusal
-        known = self._nonces.get((place, body["nonce"])) if body.get("enforce_nonce") else None
-        message = self.messages.get(known or "") or self._message(place, BOT, body["content"])
+        earlier = self._nonces.get((place, body["nonce"])) if body.get("enforce_nonce") else None
+        message = self.messages.get(earlier or "") or self._message(place, BOT, body["content"])
         message |= {"components": body.get("components", []), "flags": body.get("flags", 0)}
         message |= {"message_reference": body.get("message_reference"), "nonce": body.get("nonce")}
         self._nonces[place, body["nonce"]] = str(message["id"])
         return 200, message, {}
 
-    def _patch(self, place: str, message_id: str, body: Mapping[str, Any]) -> tuple[int, Any, dict[str, str]]:
+    def _patch(self, place: str, message_id: str, body: Mapping[str, Any]) -> Answer:
         if place in self._deleted_channels or message_id not in self.messages:
             return 404, {"code": 10008, "message": "Unknown Message"}, {}
         if refusal := _refusal(body):
@@ -317,17 +323,17 @@ class FakeDiscord:
         self._note("identify")
 
     async def _resume(self, session: Session, data: Mapping[str, Any]) -> Session:
-        known = self._sessions.get(data["session_id"])
-        if known is None:
+        old_session = self._sessions.get(data["session_id"])
+        if old_session is None:
             self._note("resume refused")
             await self._send(session, {"op": 9, "d": False})
             return session
-        known.socket, known.compressor = session.socket, session.compressor
-        for event in [event for event in known.sent if event["s"] > data["seq"]]:
-            await self._send(known, event)
-        await self._event(known, "RESUMED", {"_trace": []})
+        old_session.socket, old_session.compressor = session.socket, session.compressor
+        for event in [event for event in old_session.sent if event["s"] > data["seq"]]:
+            await self._send(old_session, event)
+        await self._event(old_session, "RESUMED", {"_trace": []})
         self._note("resume")
-        return known
+        return old_session
 
     async def _dispatch(self, name: str, data: Mapping[str, Any]) -> None:
         for session in list(self._sessions.values()):
@@ -370,7 +376,7 @@ class FakeDiscord:
             self._changed.notify_all()
 
 
-def _refusal(body: Mapping[str, Any]) -> tuple[int, Any, dict[str, str]] | None:
+def _refusal(body: Mapping[str, Any]) -> Answer | None:
     """Return Discord's refusal of a message that breaks its limits."""
     text = body.get("content") or ""
     buttons = [item for row in body.get("components") or () for item in row["components"]]
