@@ -26,9 +26,9 @@ def piece(text: str, message_id: str = "m1") -> dict[str, Any]:
 
 def test_an_unfinished_answer_shows_whole_words_and_what_the_run_does() -> None:
     assert text_of() == "Thinking..."
-    assert text_of(piece("Hello wor")) == "Hello"
-    assert text_of(piece("Hello world "), {"type": "tool", "call_id": "c", "name": "clock"}) == (
-        "Hello world\n-# calling `clock`…"
+    assert text_of(piece("Hello ther")) == "Hello"
+    assert text_of(piece("Hello there "), {"type": "tool", "call_id": "c", "name": "clock"}) == (
+        "Hello there\n-# calling `clock`…"
     )
     assert text_of(piece("Before "), piece("After ", "m2")) == "After"
 

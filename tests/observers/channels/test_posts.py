@@ -15,7 +15,7 @@ LIMITS = ChannelLimits(max_chars=100, edit_interval_s=0.02, window_s=0.1)
 
 @dataclass
 class MemoryChannel:
-    """A platform in memory, which answers a change as it is told to."""
+    """A platform in memory, which answers each change as a test wants it."""
 
     name: str = "memory"
     limits: ChannelLimits = LIMITS
