@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -199,19 +199,17 @@ class DiscordChannel(discord.Client):
                 view.stop()
 
     async def fetch(self, place: str, message_id: str) -> PersonMessage | None:
-        try:
-            message = await self.get_partial_messageable(int(place)).fetch_message(int(message_id))
-        except (discord.NotFound, discord.Forbidden):
-            return None
-        return self._incoming(message)
+        message = await _read(lambda: self.get_partial_messageable(int(place)).fetch_message(int(message_id)))
+        return None if message is None else self._incoming(message)
 
     async def replies(self, place: str, message_id: str) -> list[str]:
         behind = discord.Object(int(message_id))
-        try:
-            history = self.get_partial_messageable(int(place)).history(limit=HISTORY, after=behind, oldest_first=True)
-            return [str(message.id) async for message in history if self._is_reply(message, message_id)]
-        except (discord.NotFound, discord.Forbidden):
-            return []
+
+        async def history() -> list[discord.Message]:
+            messages = self.get_partial_messageable(int(place)).history(limit=HISTORY, after=behind, oldest_first=True)
+            return [message async for message in messages]
+
+        return [str(message.id) for message in await _read(history) or () if self._is_reply(message, message_id)]
 
     def _is_reply(self, message: discord.Message, message_id: str) -> bool:
         reference = message.reference
@@ -243,6 +241,18 @@ async def _delivered(request: Coroutine[Any, Any, discord.Message]) -> PostDeliv
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         log.warning("Discord was not reached", extra={"problem": str(error)})
         return PostDelivery(state="later", wait_s=LATER_S)
+
+
+async def _read(request: Callable[[], Awaitable[T]]) -> T | None:
+    """Return what Discord has, also where it has to be asked again; None where it is gone."""
+    while True:
+        try:
+            return await request()
+        except (discord.NotFound, discord.Forbidden):
+            return None
+        except (discord.HTTPException, aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.warning("Discord was not reached", extra={"problem": str(error)})
+            await asyncio.sleep(LATER_S)
 
 
 def _seconds(text: str) -> float:

@@ -7,20 +7,26 @@ pressed and with the digest of what that person was shown.
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from callboard_client import ApprovalEvent, CallboardError, RequestRefused
+from config.errors import Permanent
 from config.text.names import counted_names
+from config.text.visible import visible
 from observers.channels.channel import AnswerField, Button, Channel, Form, Press
 from observers.channels.people import People, Speaker
 from observers.channels.posts import Outlets, Post
 from observers.channels.records import OpenQuestion, Records, Talk
 
+log = logging.getLogger(__name__)
+
 MAX_ARGUMENTS_CHARS = 1200
 """Of a call's arguments that a question shows; one that does not fit cannot be approved here."""
 OVER = "This question takes no answer any more."
+FIRST = "Your approval counts; the run waits for another answer."
 LABELS = {
     "approve": "Approve",
     "reject": "Reject",
@@ -39,6 +45,8 @@ class Questions:
         self._channel, self._people, self._records, self._outlets = channel, people, records, outlets
         self._posts: dict[str, Post] = {}
         self._deciding: set[str] = set()
+        self._taken: set[tuple[str, str]] = set()
+        """Who has answered which open question: the token, and the person's id."""
 
     def take(self, event: ApprovalEvent, talk: Talk) -> None:
         """Ask a person what the event asks, or show its answer and take the buttons away. Twice is as once."""
@@ -82,6 +90,7 @@ class Questions:
         self._outlets.update(post)
         if question.is_closed:
             del self._posts[question.token]
+            self._taken = {pair for pair in self._taken if pair[0] != question.token}
 
     def _buttons(self, event: ApprovalEvent, question: OpenQuestion) -> list[Button]:
         if event.form is not None and self._form(question) is None:
@@ -108,11 +117,16 @@ class Questions:
             return self._form(question) or OVER
         if token in self._deciding:
             return "An answer to this question is on its way."
+        if (token, press.user_id) in self._taken:
+            return "Your answer has been taken."
         self._deciding.add(token)
         try:
-            return await self._decide(person, question, decision, press.values)
+            sentence = await self._decide(person, question, decision, press.values)
         finally:
             self._deciding.discard(token)
+        if sentence in (None, FIRST):
+            self._taken.add((token, press.user_id))
+        return sentence
 
     async def _decide(
         self, person: Speaker, question: OpenQuestion, decision: str, values: Mapping[str, str] | None
@@ -129,8 +143,11 @@ class Questions:
             return f"{error.detail} ({error.code})"
         except CallboardError as error:
             return f"Your answer could not be delivered; press again. ({error})"
+        except Permanent as error:  # the key is another principal's
+            log.error("a key of the table is not used", extra={"problem": str(error)})
+            return "My configuration is wrong. Ask my operator."
         if decided.status == "waiting" and decision == "approve":
-            return "Your approval counts; the run waits for another answer."
+            return FIRST
         return None
 
     def _form(self, question: OpenQuestion) -> Form | None:
@@ -157,7 +174,10 @@ def _form_of(event: ApprovalEvent) -> dict[str, Any] | None:
 
 
 def _arguments(event: ApprovalEvent) -> str:
-    return "" if event.arguments is None else json.dumps(event.arguments, ensure_ascii=False, indent=1)
+    """Return the call's arguments as JSON in which nothing is hidden and no block of code ends."""
+    if event.arguments is None:
+        return ""
+    return visible(json.dumps(event.arguments, ensure_ascii=False, indent=1)).replace("`", "\\u0060")
 
 
 def asked(event: ApprovalEvent, *, is_answerable: bool) -> str:
@@ -165,8 +185,7 @@ def asked(event: ApprovalEvent, *, is_answerable: bool) -> str:
     lines = [f"**{event.reason or 'The agent asks for your decision.'}**"]
     arguments = _arguments(event)
     if event.name and arguments:
-        cut = arguments[:MAX_ARGUMENTS_CHARS].replace("```", "'''")
-        lines.append(f"`{event.name}`\n```json\n{cut}\n```")
+        lines.append(f"`{event.name}`\n```json\n{arguments[:MAX_ARGUMENTS_CHARS]}\n```")
     if (event.approvers or 1) > 1:
         by = f": {', '.join(counted_names(event.approved_by))}" if event.approved_by else ""
         lines.append(f"{len(event.approved_by or ())} of {event.approvers} approvals{by}")

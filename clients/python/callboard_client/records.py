@@ -333,14 +333,16 @@ class Summary(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Me(Record):
-    """Who the server takes the client for."""
+    """Who the server takes the client for, by its credential."""
 
     principal: str
     tenant: str
     roles: Sequence[str] = ()
     credential: str = ""
-    """The kind of the credential: ``none``, ``key``, ``session`` and so on."""
+    """Its kind: ``none``, ``key``, ``session`` and so on."""
     expires_at: str | None = None
+    display_name: str | None = None
+    """How the identity provider calls the person of a session."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
