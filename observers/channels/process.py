@@ -13,7 +13,10 @@ from aiohttp import web
 
 from callboard_client import AsyncCallboard
 from config.definitions.errors import DefinitionInvalid
+from config.egress.operators import require_operators_url
+from config.egress.policy import allowed_in
 from config.errors import BadRequest
+from config.settings import settings
 from observers.channels.conversation import Conversations
 from observers.channels.discord_channel import DiscordChannel
 from observers.channels.people import TIMEOUTS, People
@@ -30,6 +33,7 @@ async def serve_discord(file: Path, fields: ChannelsFields, state: Path, host: s
 
     Raises:
         DefinitionInvalid, PRINCIPAL_DIFFERS: the file cannot be used, or a key is another principal's.
+        HostNotAllowed: an address leads to a metadata service.
         BadRequest: another process has the port.
         CHANNEL_RUNNING, CHANNEL_REFUSED: another process has the state, or Discord does not let the bot in.
     """
@@ -38,6 +42,8 @@ async def serve_discord(file: Path, fields: ChannelsFields, state: Path, host: s
     people = People.of(file, "discord", section, lambda key: AsyncCallboard(fields.server, key, timeouts=TIMEOUTS))
     records = Records(state / "channels" / "discord.db", time.time())
     try:
+        for address in (fields.server, section.api, section.gateway.replace("ws", "http", 1)):
+            await require_operators_url(address, allowed_in(settings().http_allowed_hosts))
         await people.compare_all()
         channel = DiscordChannel(section)
         tasks = Tasks()

@@ -117,6 +117,19 @@ def test_the_next_edit_after_a_429_has_the_newest_text(
     assert shortest_gap([first, second, *edits]) >= SECOND_S
 
 
+def test_a_limit_for_the_whole_bot_is_waited_for(fleet_harness: AppHarness, discord: FakeDiscord, bot: Bot) -> None:
+    fleet_harness.model.respond = slowly
+    discord.limit("541", 2.0, is_global=True)
+
+    for place in ("541", "542"):
+        discord.say("Hello", user=ANA, place=place)
+
+    discord.until(lambda: discord.texts() == [WHOLE, WHOLE])
+    [refused] = discord.sent_to("541", status=429)
+    rest = [request.at for request in discord.requests if request.at > refused.at + 0.2]
+    assert min(rest) >= refused.at + 1.9, "the bot sends nothing meanwhile"
+
+
 def test_twenty_channels_at_once_keep_their_pace(fleet_harness: AppHarness, discord: FakeDiscord, bot: Bot) -> None:
     fleet_harness.model.respond = slowly
     places = [str(number) for number in range(520, 540)]

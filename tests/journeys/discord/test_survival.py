@@ -138,6 +138,7 @@ def test_a_second_bot_on_the_same_state_is_refused(
         ("${KEY_2}", "${KEY_9}", f"discord.people.{BEN}.key: KEY_9 is not set, or empty"),
         ("${KEY_1}", "${DISCORD_TOKEN}", "the server refuses the key"),
         ("${DISCORD_TOKEN}", "${KEY_2}", "the token is not that of a bot"),
+        ("  api: http://127.0.0.1:", "  api: https://169.254.169.254:", "169.254.169.254"),
     ],
 )
 def test_a_table_that_cannot_be_used_starts_no_bot(

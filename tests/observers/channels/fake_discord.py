@@ -67,6 +67,7 @@ class FakeDiscord:
         """Between what a request changes and its answer."""
         self._sessions: dict[str, Session] = {}
         self._deleted_channels: set[str] = set()
+        self._is_global = False
         self._limited: dict[str, list[float]] = {}
         self._nonces: dict[tuple[str, str], str] = {}
         self._numbers = itertools.count(1)
@@ -81,7 +82,8 @@ class FakeDiscord:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._call(self._stop())
+        self._call(self._drop())
+        self._call(self._runner.cleanup())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
@@ -97,10 +99,6 @@ class FakeDiscord:
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         return int(self._runner.addresses[0][1])
-
-    async def _stop(self) -> None:
-        await self._drop()
-        await self._runner.cleanup()
 
     # --- what persons do, and what happens to Discord
 
@@ -142,9 +140,9 @@ class FakeDiscord:
         """Close the bot's sockets; ``is_forgotten``: its session cannot be resumed."""
         self._call(self._drop(is_forgotten))
 
-    def limit(self, place: str, *retry_after_s: float) -> None:
-        """Refuse the next edits in a place with 429, each with its Retry-After."""
-        self._limited[place] = list(retry_after_s)
+    def limit(self, place: str, *retry_after_s: float, is_global: bool = False) -> None:
+        """Refuse the next edits in a place with 429, each with its Retry-After; ``is_global``: for the whole bot."""
+        self._limited[place], self._is_global = list(retry_after_s), is_global
 
     def delete(self, message_id: str) -> None:
         del self.messages[message_id]
@@ -238,8 +236,9 @@ class FakeDiscord:
             if not self.is_strict or len(own) < BUCKET:
                 return None
             wait_s = own[0].at + WINDOW_S - request.at
-        body = {"message": "You are being rate limited.", "retry_after": wait_s, "global": False}
-        return 429, body, {"Retry-After": f"{wait_s:.3f}", "X-RateLimit-Scope": "user"}
+        body = {"message": "You are being rate limited.", "retry_after": wait_s, "global": self._is_global}
+        scope = {"X-RateLimit-Global": "true"} if self._is_global else {"X-RateLimit-Scope": "user"}
+        return 429, body, {"Retry-After": f"{wait_s:.3f}", **scope}
 
     def _post(self, place: str, body: Mapping[str, Any]) -> Answer:
         if place in self._deleted_channels:
