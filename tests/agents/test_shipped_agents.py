@@ -57,6 +57,7 @@ def test_each_starter_works_on_the_demo_model(agent_id, starter, tmp_path):
     assert talk.calls or "words" in starter
 
 
+@pytest.mark.parity
 def test_the_agent_of_channels_is_on_a_small_model_of_this_machine_with_files_of_its_own():
     agent = AGENTS.get("steward")
 
