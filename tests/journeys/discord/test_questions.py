@@ -94,6 +94,19 @@ def test_the_server_decides_too(discord: FakeDiscord, make_bot: Callable[..., Bo
         assert labels_of(discord.messages[question["id"]])
 
 
+def test_a_guest_talks_and_decides_nothing(discord: FakeDiscord, make_bot: Callable[..., Bot], ana: Callboard) -> None:
+    with make_bot("  strangers: guest\n  guest: {principal: ana, key: '${KEY_1}'}"):
+        message = discord.say("17 * 23?", user=STRANGER, place="708")
+        question = question_in(discord, "708")
+
+        by_guest = discord.press(question["id"], "Approve", user=STRANGER)
+
+        discord.until(lambda: discord.shown(by_guest) == ["You are not among the persons who may answer here."])
+        assert [run.principal for run in ana.runs.list(correlation_id=f"discord-{message}")] == ["ana"]
+        discord.press(question["id"], "Approve", user=BEN)
+        discord.until(lambda: "391" in discord.texts("708")[0])
+
+
 def test_a_question_survives_a_restart_of_the_bot(discord: FakeDiscord, make_bot: Callable[..., Bot]) -> None:
     bot = make_bot()
     with bot:
