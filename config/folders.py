@@ -18,9 +18,9 @@ FOLDERS = ("agents", "bus", "cli", "config", "handlers", "observers", "web")
 OLDEST_PYTHON = (3, 11)
 NEEDED = tuple(
     """
-    alembic authlib blinker cel_expr_python celery click cryptography flask flask_sock gunicorn
-    hiredis httpx2 joserfc jsonschema_rs kombu limits litellm mcp minijinja orjson pydantic pydantic_settings
-    dotenv re2 redis sqlalchemy wrapt yaml
+    aiohttp alembic authlib blinker cel_expr_python celery click cryptography discord flask flask_sock gunicorn
+    hiredis httpx httpx_sse httpx2 joserfc jsonschema_rs kombu limits litellm mcp minijinja orjson
+    prometheus_client pydantic pydantic_settings dotenv re2 redis sqlalchemy wrapt yaml
     """.split()
 )
 """The dependencies of pyproject.toml, by their import names."""

@@ -54,6 +54,7 @@ from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
 from config.text.names import did_you_mean
 from config.text.visible import one_line, visible
+from observers.channels.texts import parts_of, shown
 from observers.logfile import reader as logfiles
 from observers.logfile.record import HeldText, cleaned
 from web.calls.bodies import parse_object
@@ -268,6 +269,7 @@ IN_PIECES: Mapping[str, Callable[[str], object]] = {
     "a docstring": _described,
     "a log line": one_line,
     "text for a terminal": visible,
+    "text for a channel": lambda text: parts_of(shown(text), 1990),
     "what an MCP server streams": _counted,
     "what an MCP server writes": _flat,
     "a resource's URI": lambda text: is_named(text, ["file:///srv/*", "*a*b*c*"]),

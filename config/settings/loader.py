@@ -34,6 +34,7 @@ _FORMS = {
     "deployment": "has to be a name: 1 to 40 letters, digits, '_', '-' and '.'",
     "tenant": f"has to be {NAME_FORM}",
     "principal": f"has to be {NAME_FORM}",
+    "observe": "has to be observers with commas between them, each a name or a dotted path",
     "queue": f"has to be {QUEUE_NAME_FORM}",
     "queues": f"has to be queues with commas between them, each {QUEUE_NAME_FORM}",
     "envelope_audience": "has to be at most 200 printable ASCII characters without spaces",

@@ -33,6 +33,11 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(_written, text)
 
 
+def without_hidden(text: str) -> str:
+    """Return the text without its hidden characters; line ends and tabs stay."""
+    return _HIDDEN.sub("", text)
+
+
 def first_hidden(text: str) -> str | None:
     """Return the first hidden character of a text, as ``visible`` writes it; None where there is none."""
     match = _HIDDEN.search(text)

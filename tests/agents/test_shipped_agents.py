@@ -57,6 +57,16 @@ def test_each_starter_works_on_the_demo_model(agent_id, starter, tmp_path):
     assert talk.calls or "words" in starter
 
 
+@pytest.mark.parity
+def test_the_agent_of_channels_is_on_a_small_model_of_this_machine_with_files_of_its_own():
+    agent = AGENTS.get("steward")
+
+    assert deep_check(agent, read_settings(), {}) == []
+    assert (agent.model, dict(agent.params)) == (auto.OLLAMA, {"temperature": 0})
+    assert list(agent.tools) == ["list_files", "read_file", "write_file"]
+    assert not agent.listed, "without Ollama no run of it succeeds, so lists leave it out"
+
+
 def test_only_the_office_asks_a_person():
     settings = read_settings()
     asking = {

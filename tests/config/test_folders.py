@@ -53,7 +53,7 @@ def test_the_packages_looked_for_are_those_of_the_project() -> None:
     expected = {re.split(r"[^\w-]", line)[0] for line in lines if "sys_platform" not in line}
     brought = packages_distributions()
 
-    assert {name.lower().replace("_", "-") for module in NEEDED for name in brought[module]} >= expected
+    assert {re.sub(r"[-_.]+", "-", name.lower()) for module in NEEDED for name in brought[module]} >= expected
     assert len(NEEDED) == len(expected)
 
 

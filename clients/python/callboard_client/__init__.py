@@ -35,6 +35,8 @@ from callboard_client.records import ControlledRun as ControlledRun
 from callboard_client.records import Decided as Decided
 from callboard_client.records import Executed as Executed
 from callboard_client.records import ForkedThread as ForkedThread
+from callboard_client.records import LoggedEvent as LoggedEvent
+from callboard_client.records import Me as Me
 from callboard_client.records import Message as Message
 from callboard_client.records import Page as Page
 from callboard_client.records import QueuedMessage as QueuedMessage

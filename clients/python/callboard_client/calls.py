@@ -16,6 +16,8 @@ from callboard_client.records import (
     Decided,
     Executed,
     ForkedThread,
+    LoggedEvent,
+    Me,
     Message,
     Page,
     QueuedMessage,
@@ -259,6 +261,20 @@ def edit_queued(thread_id: str, run_id: str, content: str | None, place: str | N
 def remove_queued(thread_id: str, run_id: str) -> Call[None]:
     """Take out a message that waits. A second request would be refused as if it had begun."""
     return Call(method="DELETE", path=_queued(thread_id, run_id), read=lambda answer: None, is_sent_once=True)
+
+
+# --- who asks, and what happens outside
+
+
+def who_am_i() -> Call[Me]:
+    return _get("/v1/me", Me.of)
+
+
+def log_event(
+    correlation_id: str, event_type: str, source: str, payload: Mapping[str, Any], idempotency_key: str | None
+) -> Call[LoggedEvent]:
+    body = {"correlation_id": correlation_id, "event_type": event_type, "source": source, "payload": dict(payload)}
+    return _post("/events", body, LoggedEvent.of, idempotency_key)
 
 
 # --- agents

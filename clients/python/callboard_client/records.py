@@ -332,6 +332,28 @@ class Summary(Record):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Me(Record):
+    """Who the server takes the client for, by its credential."""
+
+    principal: str
+    tenant: str
+    roles: Sequence[str] = ()
+    credential: str = ""
+    """Its kind: ``none``, ``key``, ``session`` and so on."""
+    expires_at: str | None = None
+    display_name: str | None = None
+    """How the identity provider calls the person of a session."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoggedEvent(Record):
+    """An internal event that is committed."""
+
+    event_id: str
+    created_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Agent(Record):
     """A usable agent."""
 

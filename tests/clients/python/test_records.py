@@ -13,6 +13,8 @@ from callboard_client import (
     Decided,
     Executed,
     ForkedThread,
+    LoggedEvent,
+    Me,
     Message,
     Page,
     QueuedMessage,
@@ -25,11 +27,14 @@ from callboard_client import (
 )
 from callboard_client.records import Record
 from web.api import agents, queue, threads, workflows
-from web.dialects.seeds import execute
+from web.api.credentials import sign_in
+from web.dialects.seeds import context, execute
 from web.schemas import approval, run
 
 DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (Run, run.Run),
+    (Me, sign_in.Me),
+    (LoggedEvent, context.LoggedEvent),
     (Thread, threads.Thread),
     (ThreadRun, threads.RunOfThread),
     (Message, threads.Message),

@@ -27,6 +27,10 @@ POSTS: dict[str, tuple[Callable[[Callboard], Any], Answer]] = {
     "set": (lambda callboard: callboard.handle("run_1").set(max_iterations=3), Answer(body=RUN)),
     "steer": (lambda callboard: callboard.handle("run_1").steer("Be brief."), Answer(body=RUN)),
     "rerun": (lambda callboard: callboard.handle("run_1").rerun(2).run_id, ACCEPTED),
+    "log_event": (
+        lambda callboard: callboard.log_event("c-1", "message.created", "discord", {"content": "Hello"}).event_id,
+        Answer(status=201, body={"event_id": "evt_1", "created_at": "2026-11-20T12:00:00.123Z"}),
+    ),
     "decide": (lambda callboard: callboard.handle("run_1").decide("apr_1", "fail").by, Answer(body={**RUN, **DECIDED})),
 }
 
@@ -35,7 +39,7 @@ POSTS: dict[str, tuple[Callable[[Callboard], Any], Answer]] = {
 @pytest.mark.parametrize("failure", [LOST, BUSY, Answer(status=502)], ids=["lost", "busy", "proxy"])
 def test_a_repeated_post_has_the_key_of_the_first(kind: str, post: str, failure: Answer) -> None:
     call, answer = POSTS[post]
-    first = [] if post == "run" else [Answer(body=RUN)]
+    first = [] if post in ("run", "log_event") else [Answer(body=RUN)]
     with (
         ScriptedServer(*first, failure, failure, answer) as server,
         client_of(kind, server.address, timeouts=TIMEOUTS) as callboard,

@@ -20,6 +20,8 @@ from callboard_client.records import (
     ControlledRun,
     Executed,
     ForkedThread,
+    LoggedEvent,
+    Me,
     Message,
     Page,
     QueuedMessage,
@@ -165,6 +167,30 @@ class AsyncCallboard:
         """
         run = await self._transport.send(calls.get_run(run_id))
         return AsyncRunHandle(self._transport, run.run_id, run.thread_id)
+
+    async def me(self) -> Me:
+        """Return who the server takes this client for, by its key."""
+        return await self._transport.send(calls.who_am_i())
+
+    async def log_event(
+        self,
+        correlation_id: str,
+        event_type: str,
+        source: str,
+        payload: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+    ) -> LoggedEvent:
+        """Log something that happened outside, which nothing changes afterwards.
+
+        Args:
+            correlation_id: what it has in common with other events and with runs.
+            event_type: what happened, as ``message.created``.
+            source: where it happened.
+            payload: what the source says about it; up to 16 KiB.
+            idempotency_key: a key by which a repeated call returns the first one's event.
+        """
+        return await self._transport.send(calls.log_event(correlation_id, event_type, source, payload, idempotency_key))
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -19,6 +19,8 @@ from callboard_client.records import (
     ControlledRun,
     Executed,
     ForkedThread,
+    LoggedEvent,
+    Me,
     Message,
     Page,
     QueuedMessage,
@@ -166,6 +168,30 @@ class Callboard:
         """
         run = self._transport.send(calls.get_run(run_id))
         return RunHandle(self._transport, run.run_id, run.thread_id)
+
+    def me(self) -> Me:
+        """Return who the server takes this client for, by its key."""
+        return self._transport.send(calls.who_am_i())
+
+    def log_event(
+        self,
+        correlation_id: str,
+        event_type: str,
+        source: str,
+        payload: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+    ) -> LoggedEvent:
+        """Log something that happened outside, which nothing changes afterwards.
+
+        Args:
+            correlation_id: what it has in common with other events and with runs.
+            event_type: what happened, as ``message.created``.
+            source: where it happened.
+            payload: what the source says about it; up to 16 KiB.
+            idempotency_key: a key by which a repeated call returns the first one's event.
+        """
+        return self._transport.send(calls.log_event(correlation_id, event_type, source, payload, idempotency_key))
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,0 +1,166 @@
+"""The channels' file, ``config/channels.yaml``: which platforms are served, and who there is which principal.
+
+A channel acts with the key of the person that wrote, so the server decides as it does for any client. A file that
+cannot be read as a whole starts no channel.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from config.definitions.errors import DefinitionInvalid
+from config.definitions.runner_spec import SECRET_IN_HEADER, Address, Strict
+from config.definitions.secrets import REFERENCE, REFERENCE_FORM, resolve_secret
+from config.definitions.yaml_lines import Mistakes, Place, read_yaml
+from config.identity.principal import NAME, NAME_FORM
+from config.redaction import redact
+
+
+def _is_reference(value: str) -> str:
+    """Return where the secret is, ``${NAME}`` as ``env:NAME``; the message never has the value."""
+    match = SECRET_IN_HEADER.fullmatch(value)
+    reference = f"env:{match[1]}" if match else value
+    if REFERENCE.fullmatch(reference) is None:
+        raise ValueError(f"has to say where the secret is: ${{VARIABLE}}, {REFERENCE_FORM}")
+    return reference
+
+
+Reference = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_is_reference)]
+"""Where a secret is; the file itself has none."""
+Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
+
+
+def _is_user_id(value: str) -> str:
+    if not (value.isascii() and value.isdigit() and len(value) <= 20):
+        raise ValueError("the id of a person is a number; copy it with Discord's developer mode")
+    return value
+
+
+UserId = Annotated[str, AfterValidator(_is_user_id)]
+"""A person's id at the platform, in quotes: YAML would take it for a number."""
+
+
+class PersonFields(Strict):
+    """Which principal a person of the platform is, and what that person may decide."""
+
+    principal: Name
+    """Whose runs the person's messages start."""
+    key: Reference
+    """That principal's API key."""
+    decides: Literal["own", "all", "none"] = "own"
+    """Which questions the person may answer here, as far as the server lets the key: those of runs that this person
+    started, those of every run, or none."""
+
+
+class GuestFields(Strict):
+    """The principal of all persons that the table does not have. It decides nothing here."""
+
+    principal: Name
+    key: Reference
+
+
+class ChannelFields(Strict):
+    """What every platform's section has."""
+
+    token: Reference
+    """The bot's token."""
+    agent: Annotated[str, Field(min_length=1, max_length=100)] = "steward"
+    """The agent that answers."""
+    people: dict[UserId, PersonFields] = Field(default_factory=dict)
+    """A person's id at the platform -> the principal."""
+    strangers: Literal["refuse", "guest"] = "refuse"
+    """What persons get who are not under ``people``: a sentence, or the answers of the agent, as ``guest``."""
+    guest: GuestFields | None = None
+    """With ``strangers: guest``: as whom they talk."""
+
+    @model_validator(mode="after")
+    def _has_a_guest(self) -> Self:
+        if (self.strangers == "guest") != (self.guest is not None):
+            raise ValueError("`strangers` is guest where there is a section `guest`, and only there; write both")
+        return self
+
+
+class DiscordFields(ChannelFields):
+    """The bot of Discord."""
+
+    answers: Literal["mentions", "all"] = "mentions"
+    """Which messages in servers it answers: those that mention it or reply to it, or all that it can read. Direct
+    messages it always answers."""
+    api: Address = "https://discord.com/api/v10"
+    """The address of Discord's REST interface, or of a proxy of yours before it."""
+    gateway: Annotated[str, Field(pattern=r"^wss?://[^\s/]+/?$", max_length=200)] = "wss://gateway.discord.gg"
+    """The address of Discord's gateway, or of a proxy of yours before it."""
+
+    @model_validator(mode="after")
+    def _sends_the_token_safely(self) -> Self:
+        for name, address in (("api", self.api), ("gateway", self.gateway)):
+            scheme, _, host = address.partition("://")
+            is_here = host.partition("/")[0].rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
+            if scheme in ("http", "ws") and not is_here:
+                problem = f"has to be encrypted, since the bot's token goes there; {scheme} is for this machine alone"
+                raise ValueError(f"`{name}` {problem}")
+        return self
+
+
+class ChannelsFields(Strict):
+    """The whole file."""
+
+    server: Address = "http://127.0.0.1:8000"
+    """Callboard's address."""
+    discord: DiscordFields | None = None
+
+
+_SECTIONS = {"discord": DiscordFields}
+
+
+def _section_of(location: Place) -> type[Strict]:
+    section: type[Strict] = ChannelsFields if len(location) < 2 else _SECTIONS[str(location[0])]
+    if len(location) > 2:
+        return PersonFields if location[1] == "people" else GuestFields
+    return section
+
+
+_MISTAKES = Mistakes(
+    section_of=_section_of,
+    as_written=lambda place: tuple(part for part in place if part != "[key]"),
+    sentences={
+        "missing": "`{name}` is missing; docs/channels.md shows the file.",
+        "string_pattern_mismatch principal": f"has to be {NAME_FORM}.",
+        "dict_type people": "has to be a mapping from the id of a person to `principal` and `key`.",
+        "string_pattern_mismatch gateway": "has to begin with wss:// and name a host.",
+        "string_type key": "has to say where the key is, as ${{VARIABLE}}.",
+        "string_type token": "has to say where the token is, as ${{VARIABLE}}.",
+        "literal_error": "has to be {expected}.",
+    },
+)
+
+
+def load_channels(path: Path) -> ChannelsFields:
+    """Return what the channels' file says.
+
+    Raises:
+        DefinitionInvalid: the message names the file, the line, the field and what to write instead.
+    """
+    written = read_yaml(path, "`discord:`")
+    try:
+        return ChannelsFields.model_validate(written.data)
+    except ValidationError as error:
+        raise _MISTAKES.first(error, written).refusal(str(path), written) from error
+
+
+def secret_of(path: Path, field: str, reference: str) -> str:
+    """Return the secret that a field of the file refers to.
+
+    Raises:
+        DefinitionInvalid: the reference leads to nothing.
+    """
+    value = resolve_secret(reference)
+    if value is None:
+        name = reference.removeprefix("env:")
+        raise DefinitionInvalid(
+            str(path), None, field, f"{redact(name)} is not set, or empty; set it for this process."
+        )
+    return value

@@ -1,0 +1,67 @@
+"""The channels' file: what is wrong with one is a sentence with file, line and remedy, and it starts nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.definitions.errors import DefinitionInvalid
+from observers.channels.table import load_channels, secret_of
+
+BOT = "discord:\n  token: ${T}\n"
+ANA = "  people:\n    '12':\n      principal: ana\n"
+
+
+def refusal_of(text: str, folder: Path) -> str:
+    file = folder / "channels.yaml"
+    file.write_text(text)
+    with pytest.raises(DefinitionInvalid) as refusal:
+        load_channels(file)
+    return str(refusal.value).removeprefix(str(file))
+
+
+def test_a_whole_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "channels.yaml"
+    file.write_text(BOT + ANA + "      key: secret://ana\n  strangers: guest\n  guest: {principal: g, key: 'env:G'}\n")
+
+    fields = load_channels(file).discord
+
+    assert fields is not None
+    assert (fields.token, fields.agent, fields.answers) == ("env:T", "steward", "mentions")
+    assert (fields.people["12"].key, fields.people["12"].decides) == ("secret://ana", "own")
+    assert fields.guest is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("slack: {}\n", ":1: slack: there is no such field. Known fields: server, discord."),
+        ("discord:\n  agent: x\n", ":1: discord.token: `token` is missing; docs/channels.md shows the file."),
+        (BOT + "  agnet: x\n", ":3: discord.agnet: there is no such field. Did you mean 'agent'? Known fields: "),
+        (BOT + ANA + "      key: ${A}\n      decide: all\n", ":7: discord.people.12.decide: there is no such field. "),
+        (BOT + ANA + "      key: cbk_0123456789\n", ":6: discord.people.12.key: has to say where the secret is: "),
+        (BOT + "  people: {ana: {principal: ana, key: '${A}'}}\n", ":3: discord.people.ana: the id of a person is a "),
+        (BOT + "  people: [12]\n", ":3: discord.people: has to be a mapping from the id of a person to "),
+        (BOT + "  strangers: allow\n", ":3: discord.strangers: has to be 'refuse' or 'guest'."),
+        (BOT + "  strangers: guest\n", ":3: discord.strangers: `strangers` is guest where there is a section `guest`"),
+        (
+            BOT + "  api: http://example.org\n",
+            ":3: discord.api: `api` has to be encrypted, since the bot's token goes ",
+        ),
+        (BOT + "  gateway: ws://example.org\n", ":3: discord.gateway: `gateway` has to be encrypted, since the bot's "),
+        (BOT + "  token: ${U}\n", ":3: discord.token: is written twice; "),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
+    refusal = refusal_of(text, tmp_path)
+
+    assert refusal.startswith(sentence)
+    assert "cbk_" not in refusal
+
+
+def test_a_secret_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPTY_KEY", " ")
+
+    with pytest.raises(DefinitionInvalid, match=r"discord\.token: EMPTY_KEY is not set, or empty"):
+        secret_of(tmp_path / "channels.yaml", "discord.token", "env:EMPTY_KEY")
