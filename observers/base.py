@@ -85,7 +85,7 @@ class Tailing:
     """Threads of a process that feed it, each with an instance of its own and other runs."""
     timeout_s: float = 60.0
     """Seconds that one call may take; then it counts as failed, and another thread continues with a new instance."""
-    poll_s: float = 0.1
+    poll_s: float = 0.05
     """Seconds between two looks for new events."""
     retry_for_s: float = 24 * 3600.0
     """Seconds for which a failed delivery is tried again; later events of its run wait."""
