@@ -43,7 +43,9 @@ class ObserverFields(Strict):
     """Where it starts the first time; afterwards its cursor counts."""
     agents: _Names | None = None
     """The agents whose runs it gets; all by default."""
-    tenants: Annotated[tuple[Annotated[str, Field(pattern=principal.NAME)], ...], Field(min_length=1)] | None = None
+    tenants: (
+        Annotated[tuple[Annotated[str, Field(pattern=rf"^{principal.NAME}$")], ...], Field(min_length=1)] | None
+    ) = None
     """The tenants whose runs it gets; all by default."""
     types: _Names | None = None
     """The types of events that it gets; all by default."""

@@ -103,8 +103,8 @@ def _shared(folder: Path, count: int, rounds: int) -> Figure:
     rates: dict[int, list[float]] = {1: [], 2: []}
     with _log(folder, count, length=10) as (settings, database):
         for number in range(rounds):
-            for processes in rates:
-                rates[processes].append(_rate_of(settings, folder, database, count, processes))
+            for processes, measured in rates.items():
+                measured.append(_rate_of(settings, folder, database, count, processes))
                 ObserverCursors(database).remove("waiting")
             say(f"round {number + 1}: {rates[1][-1]:.0f} and {rates[2][-1]:.0f} events a second")
     return Figure(
