@@ -168,10 +168,10 @@ def test_the_command_feeds_until_a_signal_and_frees_its_share(
     with subprocess.Popen(command, cwd=ROOT, env=environment(settings), stderr=subprocess.PIPE, text=True) as process:
         until("the events are delivered", lambda: notes.exists() and len(notes.read_text().splitlines()) == 3)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
+        _, output = process.communicate(timeout=20)
 
-    assert process.returncode == 0, said
-    assert "feeding noting (reliable)" in said
+    assert process.returncode == 0, output
+    assert "feeding noting (reliable)" in output
     state = state_of(database, "noting")
     assert state is not None
     assert (state.state, state.delivered, state.behind) == ("stopped", 3, 0)
