@@ -2,8 +2,8 @@
 
     PYTHONPATH=. .venv/bin/python -m tests.bench.tailing [--rounds 3] [--quick] [--json]
 
-The log that is fed again has a million events of runs with ten each, on SQLite; beside it a loop reads the same rows and
-decodes nothing. The two processes feed an observer that waits for 2 ms an event. Behind the streams, which web, worker
+The log that is fed again has a million events of runs with ten each, on SQLite; beside it a loop reads the same rows
+and decodes nothing. The two processes feed an observer that waits for 2 ms an event. Behind the streams, which web, worker
 and Redis serve as `up` starts them, an observer notes how long after its number each event came. The bad observer
 raises, hangs and keeps everything; the runs' times are compared with those without it, in turns.
 """
