@@ -150,6 +150,13 @@ def queue_of(observer: AgentObserver) -> ObserverQueue:
         return queue
 
 
+def dropped_payloads() -> dict[str, int]:
+    """Return how many payloads this process has dropped for each observer that was too slow."""
+    with _lock:
+        queues = [queue for queue in _queues if queue.dropped_in_all]
+    return {name_of(queue.observer): queue.dropped_in_all for queue in queues}
+
+
 def drain(timeout_s: float = 5.0, *, idle_too: bool = True) -> list[str]:
     """Deliver and flush what was queued so far; return the names of observers that took over ``timeout_s``.
 

@@ -37,6 +37,7 @@ class ObserverQueue:
         self.observer = observer
         self.dropped = 0
         """Payloads refused since the queue was last empty."""
+        self.dropped_in_all = 0
         self._waiting: deque[Item | Callable[[], None] | threading.Event] = deque()
         self._limit = max(1, observer.max_queue)
         self._open: dict[str, None] = {}
@@ -88,6 +89,7 @@ class ObserverQueue:
             text = "observer '%s' is too slow: %d payloads wait for it, and more are dropped until it caught up"
             log.warning(text, name_of(self.observer), len(self._waiting))
         self.dropped += 1
+        self.dropped_in_all += 1
         return False
 
     def _wake_thread(self) -> None:

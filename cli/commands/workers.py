@@ -36,6 +36,8 @@ def _say(worker: Mapping[str, Any]) -> None:
     queues = ", ".join(map(visible, worker["queues"])) or "its default queue"
     process = f"{visible(worker['host'])} process {worker['pid']}"
     click.echo(f"{process}  {worker['pool']}  {worker['busy']} of {worker['slots']} runs  {queues}")
+    for observer, number in worker["dropped"].items():
+        click.secho(f"  {number} events were dropped for observer {visible(observer)}, which is too slow", fg="yellow")
     for tool, number in worker["abandoned"].items():
         click.secho(f"  {number} calls of {visible(tool)} were given up and have not ended", fg="yellow")
     for variables, agents in worker["missing_keys"].items():

@@ -51,7 +51,7 @@ from handlers.worker.task_watcher import TaskWatcher
 from handlers.worker.tool_catalogue import loaded_tools
 from handlers.worker.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from observers.discovery import observers_for
-from observers.invoker import drain
+from observers.invoker import drain, dropped_payloads
 from observers.metrics.process_load import ProcessLoad, memory_share
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
             await journal.loop.write(process.registry.register)
             keys = await journal.loop.read(_missing_keys, process)
             now = replace(row, busy=journal.owner.lease_manager.busy, abandoned=ABANDONED.counts())
-            now = replace(now, cpu_share=load.cpu_share(), memory_share=memory_share())
+            now = replace(now, cpu_share=load.cpu_share(), memory_share=memory_share(), dropped=dropped_payloads())
             now = replace(now, mcp_servers=servers, missing_keys=keys)
             await journal.loop.write(journal.stores.workers.renew, now)
             if not is_listed:

@@ -86,6 +86,10 @@ def _put_measured(values: dict[str, dict[tuple[str, ...], Any]], connection: Any
     values["workers"][()] = len(workers)
     values["worker_slots"][()] = sum(row["slots"] for row in workers)
     values["worker_slots_busy"][()] = sum(row["busy"] for row in workers)
+    for row in workers:
+        for name, count in row["dropped"].items():
+            place = (name,)
+            values["observer_dropped"][place] = values["observer_dropped"].get(place, 0) + count
     for column, signal in (("cpu_share", "worker_cpu"), ("memory_share", "worker_memory")):
         shares = [share for row in workers if (share := row[column]) is not None]
         if shares:
@@ -93,7 +97,7 @@ def _put_measured(values: dict[str, dict[tuple[str, ...], Any]], connection: Any
     for state in observer_states(connection):
         values["observer_lag_seconds"][(state.name,)] = state.behind_s
         values["observer_dead_letters"][(state.name,)] = state.dead
-        values["observer_dropped"][(state.name,)] = state.dropped
+        values["observer_dropped"][(state.name,)] = values["observer_dropped"].get((state.name,), 0) + state.dropped
 
 
 def _scaling(own: Values, values: Values) -> Values:

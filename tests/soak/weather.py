@@ -31,6 +31,7 @@ from tests.backends import PostgresCluster
 from tests.journeys.up import Up
 from tests.model_server import ModelServer
 from tests.slow_disk import SlowDisk
+from tests.soak.counted import miscounted
 from tests.soak.enough import WHOLE_ROUND_MINUTES, Tally, tally, too_little
 from tests.soak.faults import NAMES, Blow, Faults, plan
 from tests.soak.healthy import OwnerWatch, lost_by_healthy
@@ -79,7 +80,7 @@ def _soak(
     write_agent(folder / "agents", server, AGENT_TOOLS)
     write_agent(folder / "agents", server, SHAPED, agent_of("shaped"))
     environment = PERIODS | {"CALLBOARD_AGENTS_DIR": str(folder / "agents"), VARIABLE: str(folder / "ledger")}
-    environment |= disk.environment
+    environment |= disk.environment | {"CALLBOARD_OBSERVE": "metrics"}
     database_url = postgres.new_database() if postgres is not None else None
     if database_url:
         environment["CALLBOARD_DATABASE_URL"] = database_url
@@ -106,6 +107,7 @@ def _soak(
     problems = [
         *broken(database, load.seen, model.asked, folder / "ledger"),
         *too_little(counted, minutes),
+        *miscounted(database),
         *faults.found,
     ]
     with database.read() as connection:

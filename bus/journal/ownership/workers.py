@@ -53,6 +53,8 @@ class WorkerRow:
     """How much of one processor it has used since its row before: 0 to 1."""
     memory_share: float | None = None
     """How much it uses of the memory that its container or machine has."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """The payloads that it has dropped, by the observer that was too slow for them."""
     abandoned: Mapping[str, int] = field(default_factory=dict)
     """The calls that it gave up and that have not ended, by tool."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -86,7 +88,7 @@ class Workers:
         with self._database.write() as connection:  # read inside, so that waiting for a lock is not measured
             clock_ms = own_clock()
             row = asdict(worker) | {"queues": ",".join(worker.queues) or None, "seen_ms": WALL_MS, "clock_ms": clock_ms}
-            for name in ("abandoned", "mcp_servers", "missing_keys"):
+            for name in ("dropped", "abandoned", "mcp_servers", "missing_keys"):
                 value = row.pop(name)
                 row[f"{name}_json"] = orjson.dumps(value).decode() if value else None
             changed = connection.execute(update(workers).where(workers.c.id == worker.id).values(row))
@@ -120,6 +122,7 @@ def alive(connection: Connection) -> list[dict[str, Any]]:
             "version": row.version,
             "cpu_share": row.cpu_share,
             "memory_share": row.memory_share,
+            "dropped": orjson.loads(row.dropped_json or "{}"),
             "abandoned": orjson.loads(row.abandoned_json or "{}"),
             "mcp_servers": orjson.loads(row.mcp_servers_json or "{}"),
             "missing_keys": orjson.loads(row.missing_keys_json or "{}"),

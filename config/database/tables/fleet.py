@@ -23,6 +23,7 @@ workers = Table(
     Column("version", String(32)),
     Column("cpu_share", Float),  # of one processor since the row before, 0 to 1; NULL from an older release
     Column("memory_share", Float),  # of what its container or machine has
+    Column("dropped_json", Text),  # observer -> payloads that were dropped because it was too slow
     Column("abandoned_json", Text),  # tool -> calls that were given up and have not ended
     Column("mcp_servers_json", Text),  # MCP server -> how it is in this process
     Column("missing_keys_json", Text),  # variables of models' keys that are not set in it -> the agents that need them

@@ -57,6 +57,7 @@ def upgrade() -> None:
     op.create_index(op.f("ix_metric_values_slot_ms"), "metric_values", ["slot_ms"])
     for column in ("cpu_share", "memory_share"):
         op.add_column("workers", sa.Column(column, sa.Float))
+    op.add_column("workers", sa.Column("dropped_json", sa.Text))
 
 
 def _failed_deliveries() -> None:
