@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from bus.payloads import EVENT_TYPES, EndPayload, Payload, UnknownPayload
@@ -157,16 +157,11 @@ def test_it_survives_a_sink_that_is_slow() -> None:
 
 def _with_broken_sink(error: OSError, delay_s: float) -> None:
     observer, (run, payloads) = new_observer(), whole_run()
-    with _broken_connections(error, delay_s):
-        try:
-            deliver(observer, run, payloads[:3])
-        except Exception:  # the tailer delivers again what it raised for
-            pass
+    with _broken_connections(error, delay_s), suppress(Exception):  # the tailer delivers again what it raised for
+        deliver(observer, run, payloads[:3])
     for again in (observer, new_observer()):
-        try:
+        with suppress(OSError):  # its sink is not there where the contract is played
             deliver(again, run, payloads)
-        except OSError:  # its sink is not there where the contract is played
-            pass
 
 
 @contextmanager

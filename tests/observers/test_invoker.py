@@ -7,7 +7,8 @@ import pytest
 
 from bus.payloads import EndPayload, ResponsePayload, StatusPayload
 from observers.base import AgentObserver
-from observers.invoker import MAX_FAILURES, drain
+from observers.invoker import MAX_FAILURES, drain, dropped_payloads
+from observers.queue import name_of
 from tests.observers.conftest import Room, Witness
 
 
@@ -148,6 +149,7 @@ def test_what_overflows_is_first_text_then_events_but_never_the_end(caplog: pyte
     assert len(kinds) <= 23
     assert blocked.seen[-1] is end
     assert blocked.numbers == sorted(blocked.numbers)
+    assert dropped_payloads() == {name_of(blocked): 202 - len(kinds)}
     messages = [record.getMessage() for record in caplog.records]
     assert len([text for text in messages if "too slow" in text]) == 1
     assert len([text for text in messages if "were dropped" in text]) == 1
