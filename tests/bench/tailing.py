@@ -3,14 +3,15 @@
     PYTHONPATH=. .venv/bin/python -m tests.bench.tailing [--rounds 3] [--quick] [--json]
 
 The log that is fed again has a million events of runs with ten each, on SQLite; beside it a loop reads the same rows
-and decodes nothing. The two processes feed an observer that waits for 2 ms an event. Behind the streams, which web, worker
-and Redis serve as `up` starts them, an observer notes how long after its number each event came. The bad observer
-raises, hangs and keeps everything; the runs' times are compared with those without it, in turns.
+and decodes nothing. The two processes feed an observer that waits for 2 ms an event. Behind the streams, which web,
+worker and Redis serve as `up` starts them, an observer notes how long after its number each event came. The bad
+observer raises, hangs and keeps everything; the runs' times are compared with those without it, in turns.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import statistics
 import tempfile
@@ -32,7 +33,7 @@ from tests.bench.processes import NotReady, Process, clean_environment, model_se
 from tests.bench.report import Bar, Figure, Report
 from tests.tailed_log import TailedLog
 
-EVENTS, SHARED = 1_000_000, 3_000
+EVENTS, SHARED, RUNS = 1_000_000, 3_000, 10_000
 STREAMS, TOKENS, RATE = 200, 60, 10
 PATIENCE_S = 300.0
 
@@ -45,6 +46,7 @@ def measure(effort: Effort) -> Report:
         folder = Path(name)
         os.environ[tailing_sinks.FILE] = str(folder / "tailed")
         figures = [*_past(folder / "past", count, effort.rounds), _shared(folder / "shared", shared, effort.rounds)]
+        figures.append(_scrapes(folder / "metrics", effort.pick(RUNS, 500), effort.rounds))
         figures += _beside_streams(folder / "live", streams, effort.rounds)
     return Report(name="tailing", title="Observers that tail the log", figures=figures)
 
@@ -190,6 +192,47 @@ def _run_ms(rig: rigs.Rig, database: Database, streams: int) -> float:
         return float(statistics.median(connection.execute(query).scalars().all()))
 
 
+# --- metrics
+
+
+def _scrapes(folder: Path, count: int, rounds: int) -> Figure:
+    """Return how long `/metrics` takes beside `/health`, with so many runs counted and a hundredth of them open."""
+    folder.mkdir()
+    scrapes, healths = [], []
+    with rigs.callboard(folder, "none") as rig:
+        assert rig.settings is not None
+        with contextlib.closing(open_database(rig.settings.database)) as database:
+            log = TailedLog(database)
+            ended = log.runs(count, tenant="acme", status="succeeded", ended_ms=1)
+            log.turn(ended)
+            log.runs(max(1, count // 100), status="running")
+            with _observe(rig.settings, folder, "metrics", start="beginning"):
+                _until(database, "metrics", 3 * count)
+        for _ in range(rounds):
+            scrapes.append(statistics.median(_get_ms(rig.port, "/metrics") for _ in range(20)))
+            healths.append(statistics.median(_get_ms(rig.port, "/health") for _ in range(20)))
+    return Figure(
+        name=f"a scrape of /metrics, with {count:,} runs",
+        unit="ms",
+        rounds=scrapes,
+        references=healths,
+        bar=Bar(compares="figure", limit=50),
+        note="beside: /health",
+    )
+
+
+def _get_ms(port: int, path: str) -> float:
+    began_s = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+    if answer.status != 200:
+        raise NotReady(f"{path} answered {answer.status}")
+    return (time.perf_counter() - began_s) * 1000
+
+
 # --- processes and logs
 
 
@@ -206,9 +249,9 @@ def _log(folder: Path, count: int, length: int) -> Iterator[tuple[Settings, Data
 
 @contextlib.contextmanager
 def _observe(settings: Settings, folder: Path, name: str, *, start: str) -> Iterator[Process]:
-    kind = {"noting": "Noting", "late": "Late", "waiting": "Waiting", "bad": "Bad"}[name]
+    kind = name if name == "metrics" else f"tests.bench.tailing_sinks:{name.capitalize()}"
     declared = folder / "observers.yaml"
-    declared.write_text(f"{name}: {{class: 'tests.bench.tailing_sinks:{kind}', start: {start}}}\n")
+    declared.write_text(f"{name}: {{class: '{kind}', start: {start}}}\n")
     env = clean_environment(rigs.environment_of(settings)) | {"CALLBOARD_OBSERVERS_FILE": str(declared)}
     env |= {key: os.environ[key] for key in ("CALLBOARD_TOOL_MODULES", tailing_sinks.FILE)}
     argv = [*python("cli"), "observe", name]
