@@ -104,7 +104,8 @@ def letters(name: str, as_json: bool, **flags: Any) -> int:
         in_s = max(0, (row["next_ms"] or 0) - epoch_ms()) / 1000
         again = "dead" if row["next_ms"] is None else f"again in {lasting(int(in_s * 1000))}"
         what = f"{row['run_id']}  event {row['seq']} ({row['type']})"
-        click.echo(f"{row['id']:>6}  {what}  {row['attempts']} attempts, {again}")
+        attempts = "1 attempt" if row["attempts"] == 1 else f"{row['attempts']} attempts"
+        click.echo(f"{row['id']:>6}  {what}  {attempts}, {again}")
         click.echo(f"        {visible(row['error'])}")
     return 0
 
@@ -124,7 +125,8 @@ def feed(name: str, ids: tuple[int, ...], is_all: bool, **flags: Any) -> int:
             count = feed_again(connection, name, None if is_all else ids)
     if not count and ids:
         raise click.UsageError(f"'{name}' has no such letter; `./callboard observers letters {name}` lists them.")
-    click.echo(f"{count} are delivered again; `./callboard observers letters {name}` says what became of them.")
+    which = "1 is" if count == 1 else f"{count} are"
+    click.echo(f"{which} delivered again; `./callboard observers letters {name}` says what became of that.")
     return 0
 
 
@@ -167,8 +169,9 @@ def _say(states: Sequence[ObserverState], *, is_full: bool) -> None:
         if state.retrying:
             click.secho(f"  {state.retrying} failed deliveries are tried again", fg="yellow")
         if state.dead:
-            letters_command = f"`./callboard observers letters {state.name}` lists them"
-            click.secho(f"  {state.dead} dead letters; {letters_command}", fg="red")
+            letters_ = "1 dead letter" if state.dead == 1 else f"{state.dead} dead letters"
+            them = "it" if state.dead == 1 else "them"
+            click.secho(f"  {letters_}; `./callboard observers letters {state.name}` lists {them}", fg="red")
         if state.dropped:
             click.secho(f"  {state.dropped} events were dropped", fg="yellow")
         if state.state == "stopped":

@@ -52,8 +52,9 @@ def _behind(state: ObserverState) -> str:
 def _sentence(state: ObserverState) -> str:
     """Return what is wrong with an observer, and the command that helps."""
     if state.dead:
-        text = f"'{state.name}' has {state.dead} dead letters; `./callboard observers letters {state.name}` lists them"
-        return f"{text}, and `./callboard observers feed {state.name} --all` delivers them again."
+        letters, them = ("1 dead letter", "it") if state.dead == 1 else (f"{state.dead} dead letters", "them")
+        text = f"'{state.name}' has {letters}; `./callboard observers letters {state.name}` lists {them}"
+        return f"{text}, and `./callboard observers feed {state.name} --all` delivers {them} again."
     if state.state == "stopped":
         return f"'{state.name}' is {_behind(state)}, and no process feeds it; start `./callboard observe {state.name}`."
     if state.state == "paused":
