@@ -96,15 +96,22 @@ def _instance(
         if not isinstance(observer, LiveObserver) or observer.hot_log is not hot_log:
             instances[kind] = kind(hot_log)
     elif kind not in instances:
-        try:
-            instances[kind] = kind.from_settings(settings)
-        except (Exception, SystemExit) as error:
-            raise PluginUnknown(
-                f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings().",
-                name=kind.__name__,
-            ) from error
+        instances[kind] = new_instance(kind, settings)
     instances[name] = instances[kind]
     return instances[name]
+
+
+def new_instance(kind: type[AgentObserver], settings: Settings) -> AgentObserver:
+    """Return a new instance of an observer.
+
+    Raises:
+        PluginUnknown: it cannot be made; the message has the reason.
+    """
+    try:
+        return kind.from_settings(settings)
+    except (Exception, SystemExit) as error:
+        problem = f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings()."
+        raise PluginUnknown(problem, name=kind.__name__) from error
 
 
 def _accepts(thing: Any) -> bool:

@@ -33,6 +33,7 @@ from config.errors import CallboardError, Retryable
 from config.redaction import redact
 from config.settings import Settings
 from observers.base import AgentObserver
+from observers.discovery import new_instance
 from observers.tailing.tailed import Facts, FactsOfRuns, Tailed
 
 log = logging.getLogger(__name__)
@@ -78,11 +79,17 @@ class Tailer:
         self._settings, self._database = settings, database
         self._cursors = ObserverCursors(database)
         self._reader = LogReader()
-        self._renew()
+        self._observer: AgentObserver = new_instance(tailed.kind, settings)
+        self._forget()
 
     def _renew(self) -> None:
-        """Forget what was read and gathered: the cursors are read again."""
-        self._observer: AgentObserver = self.tailed.kind.from_settings(self._settings)
+        """Begin with a new instance: what this one has gathered was not stored."""
+        self._close()
+        self._observer = new_instance(self.tailed.kind, self._settings)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was read, so that the cursors are read again."""
         self._facts = FactsOfRuns(are_labels_wanted=bool(self.tailed.selection.labels))
         self._spans: list[CursorSpan] = []
         self._failures: dict[int, FailedDelivery] = {}
@@ -110,13 +117,20 @@ class Tailer:
             self._leave()
 
     def _leave(self) -> None:
-        close = getattr(self._observer, "close", None)
-        if close is not None:
-            close()
+        self._close()
         try:
             self._cursors.leave(self.tailed.name, self.member)
         except CallboardError as error:
             log.warning("observer '%s' leaves its partitions until they expire: %s", self.tailed.name, error)
+
+    def _close(self) -> None:
+        """Let an instance that has something open close it."""
+        close = getattr(self._observer, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception as error:
+                log.warning("observer '%s' could not close: %s", self.tailed.name, type(error).__name__)
 
     def beat(self) -> None:
         """Keep the partitions during a long call; another thread calls it."""
