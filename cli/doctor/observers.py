@@ -10,7 +10,7 @@ from config.errors import CallboardError
 from config.folders import ROOT
 from config.settings import Settings
 from observers.tailing.declared import read_observers
-from observers.tailing.tailed import tailed_observer
+from observers.tailing.tailed import tailed_observers
 
 
 @reading_database
@@ -22,12 +22,21 @@ def check_observers(settings: Settings, database: Database) -> Verdicts:
         yield fail(problem)
     with database.read() as connection:
         states = observer_states(connection)
+    for name in sorted(_declared(settings) - {state.name for state in states}):
+        yield warn(f"'{name}' is declared, and no process has ever fed it; start `./callboard observe {name}`.")
     late = [state for state in states if state.is_late]
     for state in late:
         yield warn(_sentence(state))
     if states and not late and not is_broken:
         slowest = max(states, key=lambda state: state.behind_s)
         yield ok(f"{len(states)} tail the log; the slowest is '{slowest.name}', {_behind(slowest)}")
+
+
+def _declared(settings: Settings) -> set[str]:
+    try:
+        return set(read_observers(ROOT / settings.observers_file))
+    except CallboardError:  # which is a problem of its own
+        return set()
 
 
 def _problems(settings: Settings) -> list[str]:
@@ -38,10 +47,15 @@ def _problems(settings: Settings) -> list[str]:
     problems = []
     for name in dict.fromkeys(names):
         try:
-            tailed_observer(name, settings)
+            observers = tailed_observers(name, settings)
         except CallboardError as error:
             problems.append(str(error))
-    return problems
+            continue
+        for tailed in observers:
+            problem = tailed.options.problem() if tailed.options is not None else None
+            if problem is not None:
+                problems.append(f"observer '{tailed.name}': {problem}")
+    return list(dict.fromkeys(problems))
 
 
 def _behind(state: ObserverState) -> str:
