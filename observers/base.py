@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row
 
 from bus.identity.audit.anchors import AuditHead
 from bus.payloads import EVENT_TYPES, Payload
+from config.definitions.runner_spec import Strict
 from config.identity.contexts import DeclaredContext, GoldenContext, trace_id_of_run
 from config.settings import Settings
 
@@ -35,6 +36,8 @@ class RunFacts:
     thread_id: str
     kind: str = "agent"
     """``agent``, ``tool`` or ``workflow``."""
+    parent_id: str | None = None
+    """The run that delegated it; None: no run did."""
     tenant: str = "default"
     principal: str = "local"
     fence: int = 0
@@ -57,6 +60,7 @@ def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) ->
         run_id=run_id,
         thread_id=run.thread_id,
         kind=run.kind,
+        parent_id=run.parent_id,
         tenant=run.tenant,
         principal=run.principal,
         fence=run.fence,
@@ -89,6 +93,30 @@ class Tailing:
     """Seconds between two looks for new events."""
     retry_for_s: float = 24 * 3600.0
     """Seconds for which a failed delivery is tried again; later events of its run wait."""
+    types: tuple[str, ...] = ()
+    """The types of events that it can do something with, read from the database alone; empty: all."""
+    is_per_tenant: bool = False
+    """Whether its declaration has to name ``tenants``, as one that sends something out of the deployment does."""
+
+
+class NotTaken(Exception):
+    """An observer that tails the log raises it to say when it wants the event again, or that it wants none any more.
+
+    Any other exception is a failure as well, and the pauses are the usual ones.
+    """
+
+    def __init__(self, problem: str, *, again_in_s: float = 0.0, is_over: bool = False) -> None:
+        """``is_over``: the observer is paused until a person resumes it; the event is kept as a failed delivery."""
+        super().__init__(problem)
+        self.again_in_s, self.is_over = again_in_s, is_over
+
+
+class ObserverOptions(Strict):
+    """The ``options`` of an observer in ``config/observers.yaml``; a class that takes some has a model of its own."""
+
+    def problem(self) -> str | None:
+        """Return what is missing outside of the file, such as a secret, as a sentence; the doctor says it."""
+        return None
 
 
 class AgentObserver:
@@ -116,11 +144,18 @@ class AgentObserver:
 
     tailing: ClassVar[Tailing] = Tailing()
     """How it is fed where it tails the log, in a process or a thread of its own (``./callboard observe``)."""
+    options_model: ClassVar[type[ObserverOptions] | None] = None
+    """Of the ``options`` of its declaration, without which it does not tail the log; None: it takes none."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Return the process's instance; override it to read settings. Called once, on first use."""
         return cls()
+
+    @classmethod
+    def from_options(cls, settings: Settings, options: ObserverOptions | None) -> Self:
+        """Return an instance that tails the log; override it to read ``options``. Called for each thread that feeds."""
+        return cls.from_settings(settings)
 
     def listens(self) -> bool:
         """Return whether payloads are wanted; asked once per run, before its first payload."""

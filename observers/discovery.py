@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from config.definitions import plugins
@@ -96,19 +97,19 @@ def _instance(
         if not isinstance(observer, LiveObserver) or observer.hot_log is not hot_log:
             instances[kind] = kind(hot_log)
     elif kind not in instances:
-        instances[kind] = new_instance(kind, settings)
+        instances[kind] = new_instance(kind, partial(kind.from_settings, settings))
     instances[name] = instances[kind]
     return instances[name]
 
 
-def new_instance(kind: type[AgentObserver], settings: Settings) -> AgentObserver:
-    """Return a new instance of an observer.
+def new_instance(kind: type[AgentObserver], create: Callable[[], AgentObserver]) -> AgentObserver:
+    """Return a new instance of an observer, which ``create`` returns.
 
     Raises:
         PluginUnknown: it cannot be made; the message has the reason.
     """
     try:
-        return kind.from_settings(settings)
+        return create()
     except (Exception, SystemExit) as error:
         problem = f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings()."
         raise PluginUnknown(problem, name=kind.__name__) from error

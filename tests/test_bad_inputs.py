@@ -26,6 +26,7 @@ _ENVELOPE = "tests/bus/broker/test_envelope.py::"
 _FORGED = "tests/bus/journal/live/test_forged.py::"
 _PLACES = "tests/config/test_secret_places.py::"
 _LOGGER = "tests/observers/test_logger.py::"
+_WEBHOOKS = "tests/observers/test_webhooks.py::"
 _READ, _WRITE = f"{_SANDBOX}test_reading_is_refused", f"{_SANDBOX}test_writing_is_refused_and_changes_nothing_outside"
 _ADDRESS = f"{_URLS}test_a_hostile_address_is_refused_at_once"
 _REDIRECT = f"{_FETCH}test_a_redirect_to_what_may_not_be_asked_is_refused"
@@ -98,6 +99,20 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "this server and its Redis as the target": (
             "tests/agents/test_http_requests.py::test_a_server_of_this_machine_gets_no_request_of_a_model",
         ),
+    },
+    "endpoints of webhooks": {
+        "private addresses, metadata services, ports, a name that becomes private, redirects": (
+            f"{_WEBHOOKS}test_private_addresses_and_those_of_metadata_services_are_not_asked",
+            f"{_WEBHOOKS}test_a_name_that_becomes_private_between_two_look_ups_leads_nowhere_else",
+            f"{_WEBHOOKS}test_a_redirect_is_not_followed",
+        ),
+        "200 and no body, a broken, packed or endless one": (
+            f"{_WEBHOOKS}test_a_success_is_one_whatever_becomes_of_its_body",
+        ),
+        "slow, cut in its head, another protocol, a secret in its answer": (
+            f"{_WEBHOOKS}test_what_is_no_success_is_a_failure_with_a_sentence",
+        ),
+        "a dead letter of an earlier release": (f"{_WEBHOOKS}test_a_dead_letter_of_an_earlier_release_is_sent_again",),
     },
     "regular expressions": {
         "nested quantifiers, alternatives that overlap, huge counts, backreferences, malformed": (_PATTERN,),

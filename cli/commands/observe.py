@@ -15,7 +15,7 @@ from config.at_exit import close_all
 from config.errors import SettingInvalid
 from config.logs import configure_logging
 from observers.tailing.host import ObserverHost
-from observers.tailing.tailed import tailed_observer
+from observers.tailing.tailed import tailed_observers
 
 
 @click.command()
@@ -25,10 +25,10 @@ from observers.tailing.tailed import tailed_observer
 def observe(names: tuple[str, ...], start: str | None, **flags: Any) -> int:
     """Feed observers until a signal ends it; several processes with one name share the work."""
     settings = options.apply(**flags)
-    if len(set(names)) < len(names):
+    observers = [tailed for name in names for tailed in tailed_observers(name, settings, start)]
+    if len({tailed.name for tailed in observers}) < len(observers):
         raise click.UsageError("an observer is named twice; name each once.")
     configure_logging(settings, "observe")
-    observers = [tailed_observer(name, settings, start) for name in names]
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from bus.journal.tailing import ObserverState, observer_states
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
@@ -10,7 +12,7 @@ from config.errors import CallboardError
 from config.folders import ROOT
 from config.settings import Settings
 from observers.tailing.declared import read_observers
-from observers.tailing.tailed import tailed_observer
+from observers.tailing.tailed import tailed_observers
 
 
 @reading_database
@@ -22,6 +24,8 @@ def check_observers(settings: Settings, database: Database) -> Verdicts:
         yield fail(problem)
     with database.read() as connection:
         states = observer_states(connection)
+    for name in sorted(_loadable(settings) - {state.name for state in states}):
+        yield warn(f"'{name}' is declared, and no process has ever fed it; start `./callboard observe {name}`.")
     late = [state for state in states if state.is_late]
     for state in late:
         yield warn(_sentence(state))
@@ -29,6 +33,16 @@ def check_observers(settings: Settings, database: Database) -> Verdicts:
         slowest = max(states, key=lambda state: state.behind_s)
         count = "one tails" if len(states) == 1 else f"{len(states)} tail"
         yield ok(f"{count} the log; the slowest is '{slowest.name}', {_behind(slowest)}")
+
+
+def _loadable(settings: Settings) -> set[str]:
+    """Return the declared observers whose class can be loaded; the others are problems of their own."""
+    names = set[str]()
+    with suppress(CallboardError):
+        for name in read_observers(ROOT / settings.observers_file):
+            with suppress(CallboardError):
+                names |= {tailed.name for tailed in tailed_observers(name, settings)}
+    return names
 
 
 def _problems(settings: Settings) -> list[str]:
@@ -39,10 +53,15 @@ def _problems(settings: Settings) -> list[str]:
     problems = []
     for name in dict.fromkeys(names):
         try:
-            tailed_observer(name, settings)
+            observers = tailed_observers(name, settings)
         except CallboardError as error:
             problems.append(str(error))
-    return problems
+            continue
+        for tailed in observers:
+            problem = tailed.options.problem() if tailed.options is not None else None
+            if problem is not None:
+                problems.append(f"observer '{tailed.name}': {problem}")
+    return list(dict.fromkeys(problems))
 
 
 def _behind(state: ObserverState) -> str:

@@ -254,12 +254,12 @@ def _feed_observers(process: Process) -> None:
     if not process.settings.observed:
         return
     from observers.tailing.host import ObserverHost
-    from observers.tailing.tailed import tailed_observer
+    from observers.tailing.tailed import tailed_observers
 
     observers = []
     for name in process.settings.observed:
         try:
-            observers.append(tailed_observer(name, process.settings))
+            observers += tailed_observers(name, process.settings)
         except CallboardError as error:
             log.error("observer '%s' is not fed: %s", name, error)
     _observer_host = ObserverHost(process.settings, process.journal.database)

@@ -10,10 +10,10 @@ from pydantic import Field, ValidationError, field_validator
 
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.runner_spec import Strict
-from config.definitions.yaml_lines import Mistakes, read_yaml
+from config.definitions.yaml_lines import LinedYaml, Mistake, Mistakes, dotted, read_yaml
 from config.effects import LABEL
 from config.identity import principal
-from observers.base import Delivery
+from observers.base import Delivery, ObserverOptions
 
 OBSERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _START = re.compile(r"now|beginning|\d{1,18}|\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z)?")
@@ -51,6 +51,8 @@ class ObserverFields(Strict):
     """The types of events that it gets; all by default."""
     labels: Annotated[tuple[Annotated[str, Field(pattern=rf"^{LABEL}$")], ...], Field(min_length=1)] | None = None
     """It gets runs that have read something with one of these labels, from then on; all runs by default."""
+    options: dict[str, Any] | None = None
+    """What its class reads itself; ``options_of`` checks it."""
 
     @field_validator("start", mode="before")
     @classmethod
@@ -77,14 +79,40 @@ def read_observers(path: Path) -> dict[str, ObserverFields]:
         try:
             observers[name] = ObserverFields.model_validate(fields if fields is not None else {})
         except ValidationError as error:
-            mistake = _MISTAKES.first(error)
-            line = written.line_of((name, *mistake.place))
-            field = ".".join(str(part) for part in (name, *mistake.place))
-            raise DefinitionInvalid(str(path), line, field, mistake.problem) from error
+            raise _refusal(path, written, (name,), _MISTAKES.first(error)) from error
     return observers
 
 
+def options_of(
+    path: Path, name: str, fields: ObserverFields, model: type[ObserverOptions] | None
+) -> ObserverOptions | None:
+    """Return the options that a file declares for an observer whose class has this model of them.
+
+    Raises:
+        DefinitionInvalid: the class takes none, or others.
+    """
+    if model is None and fields.options is None:
+        return None
+    written = read_yaml(path, BEGINNING)
+    if model is None:
+        problem = "its class takes no options; leave them out."
+        raise DefinitionInvalid(str(path), written.line_of((name, "options")), f"{name}.options", problem)
+    try:
+        return model.model_validate(fields.options or {})
+    except ValidationError as error:
+        mistake = Mistakes(section_of=lambda _: model, sentences=_SENTENCES).first(error)
+        raise _refusal(path, written, (name, "options"), mistake) from error
+
+
+def _refusal(path: Path, written: LinedYaml, section: tuple[str, ...], mistake: Mistake) -> DefinitionInvalid:
+    place = (*section, *mistake.place)
+    return DefinitionInvalid(str(path), written.line_of(place), dotted(place), mistake.problem)
+
+
 _SENTENCES = {
+    "missing": "is missing; add it, for example `{name}: ...`.",
+    "dict_type": "has to be a mapping of fields to values.",
+    "bool_type": "has to be `true` or `false`.",
     "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
     "too_short": "selects nothing; name at least one, or leave it out for all.",
     "string_type": "has to be text; put it in quotes.",

@@ -16,9 +16,9 @@ from config.definitions.errors import PluginUnknown
 from config.folders import ROOT
 from config.settings import Settings
 from config.text.names import did_you_mean
-from observers.base import AgentFacts, AgentObserver, Delivery, LiveObserver, RunFacts, facts_of
+from observers.base import AgentFacts, AgentObserver, Delivery, LiveObserver, ObserverOptions, RunFacts, facts_of
 from observers.discovery import OBSERVERS
-from observers.tailing.declared import OBSERVER_NAME, ObserverFields, read_observers
+from observers.tailing.declared import OBSERVER_NAME, ObserverFields, options_of, read_observers
 
 MAX_RUNS = 5_000
 """Runs whose facts are remembered."""
@@ -66,6 +66,24 @@ class Tailed:
     """Seconds that one call may take."""
     poll_s: float
     """Seconds between two looks for new events."""
+    options: ObserverOptions | None = None
+    """What its class reads itself."""
+
+
+def tailed_observers(name: str, settings: Settings, start: str | None = None) -> list[Tailed]:
+    """Return the observer of a name, as ``tailed_observer`` does; of a class that takes options all that have them.
+
+    Raises:
+        DefinitionInvalid, PluginUnknown: as there, for one of them, or no observer is declared with the class.
+    """
+    declared = read_observers(ROOT / settings.observers_file)
+    if name in declared or _kind(name, name, settings, declared).options_model is None:
+        return [tailed_observer(name, settings, start)]
+    names = [own_name for own_name, fields in declared.items() if fields.kind == name]
+    if not names:
+        problem = f"no observer has the class '{name}', which needs options; declare one in {settings.observers_file}."
+        raise PluginUnknown(problem, name=name)
+    return [tailed_observer(own_name, settings, start) for own_name in names]
 
 
 def tailed_observer(name: str, settings: Settings, start: str | None = None) -> Tailed:
@@ -75,10 +93,14 @@ def tailed_observer(name: str, settings: Settings, start: str | None = None) -> 
         DefinitionInvalid: the file cannot be read; nothing is delivered then.
         PluginUnknown: there is no such class, or it cannot tail the log; the message has the reason.
     """
-    declared = read_observers(ROOT / settings.observers_file)
+    path = ROOT / settings.observers_file
+    declared = read_observers(path)
     fields = declared.get(name, ObserverFields())
     class_path = fields.kind or name
     kind = _kind(name, class_path, settings, declared)
+    if kind.options_model is not None and name not in declared:
+        problem = f"observer '{name}' needs options; declare one with `class: {name}` in {settings.observers_file}."
+        raise PluginUnknown(problem, name=name)
     own_name = name if OBSERVER_NAME.fullmatch(name) else kind.name or kind.__name__
     delivery = fields.delivery or kind.tailing.delivery
     return Tailed(
@@ -88,10 +110,11 @@ def tailed_observer(name: str, settings: Settings, start: str | None = None) -> 
         delivery=delivery,
         threads=fields.threads or kind.tailing.threads,
         start=start or fields.start,
-        selection=_selection(name, fields),
+        selection=_selection(name, fields, kind),
         retry_for_s={"critical": float("inf"), "best_effort": 0.0}.get(delivery, kind.tailing.retry_for_s),
         timeout_s=kind.tailing.timeout_s,
         poll_s=kind.tailing.poll_s,
+        options=options_of(path, name, fields, kind.options_model),
     )
 
 
@@ -106,13 +129,20 @@ def _kind(name: str, class_path: str, settings: Settings, declared: Collection[s
     return kind
 
 
-def _selection(name: str, fields: ObserverFields) -> EventSelection:
+def _selection(name: str, fields: ObserverFields, kind: type[AgentObserver]) -> EventSelection:
+    names = kind.tailing.types or tuple(EVENT_TYPES)
     for type_ in fields.types or ():
-        if type_ not in EVENT_TYPES:
-            names = ", ".join(EVENT_TYPES)
-            problem = f"observer '{name}': there is no type of events '{type_[:80]}'; known types: {names}."
+        if type_ not in names:
+            of_class = "it gets no" if type_ in EVENT_TYPES else "there is no"
+            problem = f"observer '{name}': {of_class} type of events '{type_[:80]}'; known types: {', '.join(names)}."
             raise PluginUnknown(problem, name=name)
-    return EventSelection(**{part: frozenset(getattr(fields, part) or ()) for part in EventSelection.__slots__})
+    if kind.tailing.is_per_tenant and not fields.tenants:
+        problem = (
+            f"observer '{name}' sends what it gets away; say whose runs that are, for example `tenants: [default]`."
+        )
+        raise PluginUnknown(problem, name=name)
+    parts = {part: frozenset(getattr(fields, part) or ()) for part in EventSelection.__slots__}
+    return EventSelection(**{**parts, "types": parts["types"] or frozenset(kind.tailing.types)})
 
 
 # --- the frozen facts that it gets with events

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from bus.journal.tailing import (
@@ -32,7 +33,7 @@ from config.database.engine import Database
 from config.errors import CallboardError, Retryable
 from config.redaction import redact
 from config.settings import Settings
-from observers.base import AgentObserver
+from observers.base import AgentObserver, NotTaken
 from observers.discovery import new_instance
 from observers.tailing.tailed import Facts, FactsOfRuns, Tailed
 
@@ -76,16 +77,17 @@ class Tailer:
         """The delivery that is under way."""
         self.is_abandoned = False
         """Whether a call took too long, and another thread has taken the partitions."""
-        self._settings, self._database = settings, database
+        self._database = database
         self._cursors = ObserverCursors(database)
         self._reader = LogReader()
-        self._observer: AgentObserver = new_instance(tailed.kind, settings)
+        self._create = partial(tailed.kind.from_options, settings, tailed.options)
+        self._observer: AgentObserver = new_instance(tailed.kind, self._create)
         self._forget()
 
     def _renew(self) -> None:
         """Begin with a new instance: what this one has gathered was not stored."""
         self._close()
-        self._observer = new_instance(self.tailed.kind, self._settings)
+        self._observer = new_instance(self.tailed.kind, self._create)
         self._forget()
 
     def _forget(self) -> None:
@@ -265,10 +267,13 @@ class Tailer:
             self._open_until_s = time.monotonic() + pause_s
             text = "observer '%s' failed %d times in a row and gets nothing for %g s"
             log.warning(text, self.tailed.name, self._failures_in_a_row, pause_s)
+        if isinstance(error, NotTaken) and error.is_over:
+            self._pause(error)
         if self.tailed.delivery == "best_effort":
             outcome.dropped += 1
             return
-        failure = failed(row, reason_of(error), self._failures.get(row.position), self.tailed.retry_for_s)
+        earlier, again_in_s = self._failures.get(row.position), getattr(error, "again_in_s", 0.0)
+        failure = failed(row, reason_of(error), earlier, self.tailed.retry_for_s, again_in_s=again_in_s)
         self._failures[row.position] = failure
         outcome.failures.append(failure)
         if failure.state is DeliveryState.RETRYING:
@@ -277,10 +282,16 @@ class Tailer:
             text = "observer '%s' did not take event %d of run %s, which is a dead letter now"
             log.warning(text, self.tailed.name, row.payload.seq, row.run_id)
 
+    def _pause(self, error: NotTaken) -> None:
+        text = "observer '%s' wants no more events and is paused: %s; `./callboard observers resume %s` continues"
+        log.error(text, self.tailed.name, reason_of(error), self.tailed.name)
+        self._cursors.pause(self.tailed.name, is_paused=True)
+        self._is_paused = True
+
     @property
     def _is_open(self) -> bool:
         """Whether the observer gets nothing for a while."""
-        return time.monotonic() < self._open_until_s
+        return self._is_paused or time.monotonic() < self._open_until_s
 
     # --- failed deliveries
 
@@ -328,4 +339,6 @@ def _upto(span: CursorSpan, after: CursorSpan, rows: Sequence[TailedRow], count:
 def reason_of(error: BaseException) -> str:
     """Return what a failed delivery is listed with."""
     text = " ".join(redact(str(error)).split())
+    if isinstance(error, NotTaken):
+        return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

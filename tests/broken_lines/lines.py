@@ -843,6 +843,41 @@ LINES = (
         broken="sorted({*labels})",
         tests="tests/bus/journal/test_labels.py",
     ),
+    Line(
+        promise="a webhook that is sent goes to no private address",
+        file="observers/webhooks.py",
+        text="allowed=PUBLIC if options.hosts is None else hosts_in(options.hosts)",
+        broken='allowed=hosts_in(["*", "0.0.0.0/0", "::/0"])',
+        tests="tests/observers/test_webhooks.py",
+    ),
+    Line(
+        promise="a webhook that is sent follows no redirect",
+        file="observers/webhooks.py",
+        text="max_bytes=4096, max_redirects=0)",
+        broken="max_bytes=4096, max_redirects=1)",
+        tests="tests/observers/test_webhooks.py::test_a_redirect_is_not_followed",
+    ),
+    Line(
+        promise="a webhook that is sent again has the id of the first attempt",
+        file="observers/webhooks.py",
+        text="""removeprefix('run_')}_{payload.seq}\"""",
+        broken="""removeprefix('run_')}_{payload.seq}_{epoch_ms()}\"""",
+        tests="tests/observers/test_webhooks.py",
+    ),
+    Line(
+        promise="an endpoint of webhooks gets the runs of tenants that are named",
+        file="observers/tailing/tailed.py",
+        text="if kind.tailing.is_per_tenant and not fields.tenants:",
+        broken="if False:",
+        tests="tests/observers/test_webhooks.py::test_what_is_not_declared_in_full_is_not_fed",
+    ),
+    Line(
+        promise="an endpoint that is gone is paused",
+        file="observers/tailing/tailer.py",
+        text="if isinstance(error, NotTaken) and error.is_over:",
+        broken="if False:",
+        tests="tests/observers/test_webhooks.py",
+    ),
     # --- processes and settings
     Line(
         promise="an observer that raises changes neither the run nor another observer",

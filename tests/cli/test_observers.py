@@ -163,7 +163,7 @@ def test_the_doctor_names_what_is_left_behind_and_what_cannot_be_loaded(
 ):
     refusing()
     (tmp_path / "observers.yaml").write_text("ledger: {class: 'nothing_there:Ledger'}\n")
-    broken = settings.model_copy(update={"observers_file": str(tmp_path / "observers.yaml"), "observe": "metrics"})
+    broken = settings.model_copy(update={"observers_file": str(tmp_path / "observers.yaml")})
 
     findings = list(check_observers(broken))
 

@@ -45,11 +45,16 @@ class FailedDelivery:
     """When it is tried again; None: it is dead."""
 
 
-def failed(row: TailedRow, error: str, earlier: FailedDelivery | None, retry_for_s: float) -> FailedDelivery:
-    """Return the failure of a delivery, given that of the same delivery before; it is dead after ``retry_for_s``."""
+def failed(
+    row: TailedRow, error: str, earlier: FailedDelivery | None, retry_for_s: float, *, again_in_s: float = 0.0
+) -> FailedDelivery:
+    """Return the failure of a delivery, given that of the same delivery before; it is dead after ``retry_for_s``.
+
+    ``again_in_s``: it is not tried again before, for up to the longest pause.
+    """
     attempts, now_ms = (earlier.attempts if earlier is not None else 0) + 1, epoch_ms()
     first_ms = earlier.first_ms if earlier is not None else now_ms
-    pause_ms = int(pause_s(attempts) * 1000)
+    pause_ms = int(max(pause_s(attempts), min(again_in_s, LONGEST_PAUSE_S)) * 1000)
     is_single = earlier is not None and earlier.state is DeliveryState.AGAIN
     is_dead = is_single or now_ms + pause_ms - first_ms > retry_for_s * 1000
     return FailedDelivery(

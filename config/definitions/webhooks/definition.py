@@ -8,26 +8,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import StringConstraints, ValidationError, field_validator, model_validator
 
 from config.definitions.agent import AGENT_ID
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.runner_spec import SECRET_IN_HEADER, Strict
-from config.definitions.secrets import REFERENCE, REFERENCE_FORM, resolve_secret
-from config.definitions.webhooks.signatures import key_of
+from config.definitions.runner_spec import Strict
+from config.definitions.webhooks.secret_references import MAX_SECRETS, SecretReferences, keys_of
 from config.definitions.yaml_lines import YAML_SUFFIXES, Mistakes, read_yaml, yaml_files
 from config.expressions.cel import Expression, Language, Values
 from config.expressions.templates import render_data, template_of, templates_in
 from config.identity.principal import NAME as PRINCIPAL
 from config.identity.principal import NAME_FORM, Principal, Verb
-from config.redaction.provider_keys import is_providers
 from config.watched_files import FileStamp, stamp_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """What a webhook may be called: it stands in its address."""
 NAMES = ("body", "headers", "id", "event")
 """What templates and the condition may refer to; `event` is its type, a name that CEL has for something else."""
-MAX_SECRETS = 4
 DELIVERY = Language(
     lambda kinds: {
         "body": kinds.DYN,
@@ -99,7 +96,7 @@ class WebhookFields(Strict):
 
     format: Literal["standard", "github", "stripe"]
     """How its deliveries are signed."""
-    secret: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_SECRETS)]
+    secret: SecretReferences
     """References to where the web process finds the secret, alone or several in a list: any of them may have signed,
     so that one can be replaced."""
     tenant: _Whose = "default"
@@ -111,20 +108,6 @@ class WebhookFields(Strict):
     """The conversation that a started run continues; a new one by default."""
     only: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
     """A condition in CEL: a delivery for which it is false is accepted, and starts nothing."""
-
-    @field_validator("secret", mode="before")
-    @classmethod
-    def _are_references(cls, value: Any) -> Any:
-        texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, list | tuple):
-            return value
-        references = tuple(reference_of(text) if isinstance(text, str) else "" for text in texts)
-        for reference in references:
-            if not REFERENCE.fullmatch(reference):
-                raise ValueError(f"has to be `${{VARIABLE}}`, or {REFERENCE_FORM}; never the secret itself")
-            if is_providers(reference.removeprefix("env:")):
-                raise ValueError("may not be the key of a provider of models")
-        return references
 
     @field_validator("thread")
     @classmethod
@@ -166,16 +149,10 @@ class WebhookDefinition(WebhookFields):
         Raises:
             DefinitionInvalid: a reference leads to nothing, or a secret is none of its format.
         """
-        return [self._key(reference) for reference in self.secret]
-
-    def _key(self, reference: str) -> bytes:
-        secret, problem = resolve_secret(reference), "is missing or empty for the web process; set it"
         try:
-            if secret is not None:
-                return key_of(self.format, secret)
+            return keys_of(self.format, self.secret, "the web process")
         except ValueError as error:
-            problem = str(error)
-        raise DefinitionInvalid(self.file, None, "secret", f"{reference} {problem}.")
+            raise DefinitionInvalid(self.file, None, "secret", str(error)) from error
 
     def applies(self, delivery: Mapping[str, Any]) -> bool:
         """Return whether a delivery meets the condition ``only``.
@@ -192,12 +169,6 @@ class WebhookDefinition(WebhookFields):
             ExpressionFailed: a value is missing, or does not fit.
         """
         return render_data(data, delivery, NAMES)
-
-
-def reference_of(text: str) -> str:
-    """Return a reference as ``config.definitions.secrets`` reads it: ``${NAME}`` is ``env:NAME``."""
-    variable = SECRET_IN_HEADER.fullmatch(text)
-    return text if variable is None else f"env:{variable[1]}"
 
 
 # --- the files
