@@ -15,6 +15,7 @@ from config.settings import Settings
 
 if TYPE_CHECKING:
     from bus.journal.owner import HotLog, Lease
+    from bus.journal.tailing import RunReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +85,8 @@ class Tailing:
     """Seconds that one call may take; then it counts as failed, and another thread continues with a new instance."""
     retry_for_s: float = 24 * 3600.0
     """Seconds for which a failed delivery is tried again; later events of its run wait."""
+    types: tuple[str, ...] = ()
+    """The types of events that it gets where its declaration names none; all by default."""
 
 
 class AgentObserver:
@@ -149,6 +152,13 @@ class LiveObserver(AgentObserver):
 
     def __init__(self, hot_log: HotLog) -> None:
         self.hot_log = hot_log
+
+
+class LogObserver(AgentObserver):
+    """An observer that reads whole runs, such as those that have ended; it only tails the log."""
+
+    runs: RunReader
+    """Reads the log and the steps of any run; set before the first event."""
 
 
 def _ignore(self: AgentObserver, agent: AgentFacts, payload: Any, context: RunFacts) -> None:

@@ -86,7 +86,7 @@ def tailed_observer(name: str, settings: Settings, start: str | None = None) -> 
         delivery=delivery,
         threads=fields.threads or kind.tailing.threads,
         start=start or fields.start,
-        selection=_selection(name, fields),
+        selection=_selection(name, fields, kind),
         retry_for_s={"critical": float("inf"), "best_effort": 0.0}.get(delivery, kind.tailing.retry_for_s),
         timeout_s=kind.tailing.timeout_s,
     )
@@ -103,13 +103,15 @@ def _kind(name: str, class_path: str, settings: Settings, declared: Collection[s
     return kind
 
 
-def _selection(name: str, fields: ObserverFields) -> EventSelection:
-    for type_ in fields.types or ():
+def _selection(name: str, fields: ObserverFields, kind: type[AgentObserver]) -> EventSelection:
+    types = fields.types or kind.tailing.types
+    for type_ in types:
         if type_ not in EVENT_TYPES:
             names = ", ".join(EVENT_TYPES)
             problem = f"observer '{name}': there is no type of events '{type_[:80]}'; known types: {names}."
             raise PluginUnknown(problem, name=name)
-    return EventSelection(**{part: frozenset(getattr(fields, part) or ()) for part in EventSelection.__slots__})
+    chosen = {part: frozenset(getattr(fields, part) or ()) for part in EventSelection.__slots__}
+    return EventSelection(**{**chosen, "types": frozenset(types)})
 
 
 # --- the frozen facts that it gets with events

@@ -19,6 +19,7 @@ from bus.journal.tailing import (
     LogReader,
     Member,
     ObserverCursors,
+    RunReader,
     TailedRow,
     count_rows,
     failed,
@@ -29,10 +30,10 @@ from bus.journal.tailing import (
 )
 from config.clock import epoch_ms
 from config.database.engine import Database
-from config.errors import CallboardError, Retryable
+from config.errors import CallboardError, Permanent, Retryable
 from config.redaction import redact
 from config.settings import Settings
-from observers.base import AgentObserver
+from observers.base import AgentObserver, LogObserver
 from observers.tailing.tailed import Facts, FactsOfRuns, Tailed
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,8 @@ class Tailer:
     def _renew(self) -> None:
         """Forget what was read and gathered: the cursors are read again."""
         self._observer: AgentObserver = self.tailed.kind.from_settings(self._settings)
+        if isinstance(self._observer, LogObserver):
+            self._observer.runs = RunReader(self._database)
         self._facts = FactsOfRuns(are_labels_wanted=bool(self.tailed.selection.labels))
         self._spans: list[CursorSpan] = []
         self._failures: dict[int, FailedDelivery] = {}
@@ -256,7 +259,9 @@ class Tailer:
         if self.tailed.delivery == "best_effort":
             outcome.dropped += 1
             return
-        failure = failed(row, reason_of(error), self._failures.get(row.position), self.tailed.retry_for_s)
+        is_final = self.tailed.delivery == "reliable" and isinstance(error, Permanent)
+        retry_for_s = 0.0 if is_final else self.tailed.retry_for_s
+        failure = failed(row, reason_of(error), self._failures.get(row.position), retry_for_s)
         self._failures[row.position] = failure
         outcome.failures.append(failure)
         if failure.state is DeliveryState.RETRYING:

@@ -37,5 +37,6 @@ if TYPE_CHECKING:
         rows_of_run,
         runs_by_id,
     )
+    from bus.journal.tailing.whole_runs import RunReader
 else:
     __getattr__ = on_demand(globals())

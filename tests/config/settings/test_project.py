@@ -68,5 +68,5 @@ def test_the_table_is_pyprojects_own() -> None:
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert project() == table
-    assert set(shipped_entries("callboard.observers")) == {"sse", "logger", "signals"}
+    assert set(shipped_entries("callboard.observers")) == {"sse", "logger", "signals", "traces"}
     assert shipped_entries("no.such.group") == {}
