@@ -89,11 +89,12 @@ class SpanValue:
 def spans_of(reader: RunReader, run_id: str, *, has_content: bool) -> Iterator[SpanValue]:
     """Yield the spans of a run: of each step and its operations, and at last of the run itself; none of a removed run.
 
-    ``has_content``: with arguments, results and messages.
+    ``has_content``: with arguments, results and messages, unless the run is private.
     """
     run = reader.run(run_id)
     if run is None:
         return
+    has_content = has_content and not run.private
     story = RunStory(has_content=has_content)
     if has_content:
         story.input = text_of(reader.input_of(run_id), MAX_CONTENT)

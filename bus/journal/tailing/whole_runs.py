@@ -17,7 +17,7 @@ from config.database.tables import events, messages, runs, steps
 PAGE_ROWS = 500
 _RUN = """
     id kind thread_id tenant agent_id agent_name model status reason trace_id correlation_id parent_span parent_step
-    origin_id created_ms ended_ms
+    origin_id private created_ms ended_ms
 """.split()
 _STEP = """
     id number kind name node call_id status attempt usage_json cost_usd spans_json started_ms ended_ms

@@ -9,8 +9,9 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, insert, select
 
+from agents.models.call import ModelCall
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.journal.tailing import RunReader
@@ -30,6 +31,7 @@ from config.database.tables import events, runs, steps
 from config.tracing import span_id_of, traced
 from observers.traces.conventions import MAX_CONTENT, MAX_LABEL
 from observers.traces.spans import MAX_EVENTS, MAX_OPERATIONS, SpanValue, spans_of
+from tests.agents.workflows.flows import END, START, edges, node
 from tests.observers.traces.conftest import BEGAN_MS, TracedLog
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -93,6 +95,16 @@ def test_content_is_there_where_it_is_wanted_without_secrets_and_whole_as_json(k
     (asked,) = json.loads(str(root.attributes["gen_ai.input.messages"]))
     assert asked["parts"][0]["content"].startswith("What is 1 + 2? ")
     assert SECRET not in repr((call, answer, root))
+
+
+def test_a_private_run_has_no_content(log: TracedLog):
+    run = log.traced_run(private=True)
+    step_id = log.step(run, 1)
+    call = ToolPayload(seq=2, at=at(1), call_id="call_1", name="add", arguments={"a": 1}, step_id=step_id)
+    log.write(run, call, the_end(output="all of it"))
+
+    assert "gen_ai.tool.call.arguments" not in repr(log.spans(run, has_content=True))
+    assert "all of it" not in repr(log.spans(run, has_content=True))
 
 
 def test_a_childs_parent_is_the_call_that_delegated_it(log: TracedLog):
@@ -319,3 +331,66 @@ def test_ten_thousand_steps_and_events_are_sent_and_the_runs_own_span_is_bounded
     assert names == {"execute_tool t": count, "SELECT": MAX_OPERATIONS, "invoke_workflow Atlas": 1}
     assert (len(root.events), root.attributes["callboard.events.left_out"]) == (MAX_EVENTS, 1000 - MAX_EVENTS)
     assert root.attributes["callboard.operations.left_out"] == 2 * count - MAX_OPERATIONS
+
+
+# --- runs of the real engine
+
+
+def whole_tree(kit: AgentKit) -> dict[str, str | None]:
+    """Return the name of each span's parent by its own name, over all runs; each span is there once."""
+    reader = RunReader(kit.runner.journal.database)
+    with kit.runner.journal.database.read() as connection:
+        run_ids = connection.execute(select(runs.c.id)).scalars().all()
+    spans = [span for run_id in run_ids for span in spans_of(reader, run_id, has_content=False)]
+    by_id = {span.span_id: span for span in spans}
+    assert len(by_id) == len(spans)
+    assert len({span.trace_id for span in spans}) == 1
+    parents = {span.name: None if span.parent_id is None else by_id[span.parent_id].name for span in spans}
+    return parents
+
+
+def doubling(**config: Any) -> dict[str, Any]:
+    each = node("each", "FOR_EACH", items="{{ input.numbers }}", **config)
+    call = node("one", "FUNCTION", tool="add", arguments={"a": "{{ item }}", "b": 1})
+    return {"nodes": [START, each, call, END], "edges": edges("start each", "each one foreach-body", "each end")}
+
+
+@pytest.mark.parametrize("spread", [0, 2])
+def test_a_list_is_one_tree_also_where_child_runs_work_on_it(kit: AgentKit, spread: int):
+    kit.workflow(tools=[add], **doubling(**({"spread": spread} if spread else {})))
+    run = kit.start("flow", {"numbers": [1, 2, 3]})
+    assert run.result(20).output == [2, 3, 4]
+
+    tree = whole_tree(kit)
+
+    assert tree["execute_tool add"] == "item each"
+    assert tree["node each"] == "invoke_workflow Flow"
+    assert tree["item each"] in ("node each", "invoke_workflow Flow")
+
+
+def test_an_agent_that_another_one_asks_is_below_the_call(kit: AgentKit):
+    kit.agent(tools=["agent:helper"], name="Boss")
+    kit.agent("helper", description="Helps.", tools=[add], name="Helper")
+
+    def respond(call: ModelCall) -> Turn:
+        if any(message["role"] == "tool" for message in call.messages):
+            return Turn(text="Done.")
+        is_helper = any("Go." in str(message["content"]) for message in call.messages)
+        name, arguments = ("add", {"a": 1, "b": 2}) if is_helper else ("helper", {"message": "Go."})
+        return Turn(calls=[Call(name=name, arguments=arguments)])
+
+    kit.model.respond = respond
+    assert kit.run("Hello").result(20).status == "succeeded"
+
+    tree = whole_tree(kit)
+
+    assert tree["execute_tool add"] == "invoke_agent Helper"
+    assert tree["invoke_agent Helper"] == "execute_tool helper"
+    assert (tree["execute_tool helper"], tree["invoke_agent Boss"]) == ("invoke_agent Boss", None)
+
+
+def test_a_call_of_a_tool_by_itself_is_below_its_run(kit: AgentKit):
+    kit.agent(tools=[add])
+    assert kit.runner.call_tool("add", {"a": 1, "b": 2}, agent_id="tester").result(10).output == 3
+
+    assert whole_tree(kit) == {"execute_tool add": "run_tool Tester", "run_tool Tester": None}
