@@ -149,7 +149,7 @@ def span_message(value: SpanValue) -> Span:
         name=value.name,
         kind=Span.SpanKind.SPAN_KIND_CLIENT if value.is_client else Span.SpanKind.SPAN_KIND_INTERNAL,
         start_time_unix_nano=_nanoseconds(value.start_ms),
-        end_time_unix_nano=_nanoseconds(max(value.start_ms, value.end_ms)),
+        end_time_unix_nano=_nanoseconds(value.end_ms),
         attributes=_key_values(value.attributes),
         events=[
             Span.Event(

@@ -263,6 +263,21 @@ def test_hostile_names_and_content_of_a_megabyte_are_bounded_lines(log: TracedLo
     assert json.loads(str(root.attributes["gen_ai.output.messages"]))
 
 
+def test_a_secret_that_is_in_a_row_leaves_in_no_attribute(log: TracedLog):
+    run = log.traced_run(agent_name=f"Ann {SECRET}", correlation_id=SECRET)
+    operation = {"kind": "http", "name": f"GET {SECRET}", "url": f"https://example.org/{SECRET}", "method": "GET"}
+    step_id = log.step(run, 1, name=f"add {SECRET}", spans_json=orjson.dumps([operation]).decode())
+    call = ToolPayload(seq=2, at=at(1), call_id="call_1", name="add", arguments={"key": SECRET}, step_id=step_id)
+    outcome = ToolResultPayload(seq=3, at=at(2), call_id="call_1", name="add", outcome="done", result=SECRET)
+    log.write(run, call, replace(outcome, step_id=step_id), the_end(output={"key": SECRET}))
+
+    spans = log.spans(run, has_content=True)
+
+    assert len(spans) == 3
+    assert "[redacted]" in repr(spans)
+    assert SECRET not in repr(spans)
+
+
 def test_a_run_whose_log_has_expired_has_its_steps_and_its_end(log: TracedLog):
     run = log.traced_run()
     log.step(run, 1)
