@@ -14,12 +14,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from pydantic import SecretStr
 
-from bus.journal.tailing import Member, ObserverCursors, RunReader, dead_letters, feed_again
+from bus.journal.tailing import Member, ObserverCursors, RunReader, dead_letters, feed_again, observer_states
 from bus.payloads import EndPayload
 from config.errors import CallboardError
 from config.settings import Settings
 from config.tracing import span_id_of
 from observers.tailing import tailer as tailing
+from observers.tailing.host import ObserverHost
 from observers.tailing.tailed import tailed_observer
 from observers.tailing.tailer import Tailer
 from observers.traces import otlp
@@ -215,9 +216,14 @@ def test_a_run_that_was_removed_meanwhile_costs_nothing(log: TracedLog, receiver
     assert receiver.headers == []
 
 
-def test_without_an_address_the_observer_does_not_start(member: Callable[..., Tailer]):
+def test_without_an_address_it_does_not_start_and_no_log_is_kept_for_it(log: TracedLog, usual_settings: Settings):
+    host = ObserverHost(usual_settings, log.database)
+
     with pytest.raises(CallboardError, match="CALLBOARD_TRACES_URL is not set"):
-        member(traces_url=None)
+        host.start([tailed_observer("traces", usual_settings)])
+
+    with log.database.read() as connection:
+        assert observer_states(connection) == []
 
 
 def test_the_metadata_service_of_a_cloud_is_not_asked(log: TracedLog, member: Callable[..., Tailer]):
