@@ -10,7 +10,7 @@ from agents.runner import Runner
 from config.database.engine import Database, open_database
 from config.database.migrate import migrate, require_current, require_installation
 from config.settings import Settings
-from config.tracing import trace_of_environment, traced
+from config.tracing import parent_of_environment, trace_of_environment, traced
 
 
 @contextmanager
@@ -21,7 +21,8 @@ def open_runner(settings: Settings, *, create: bool = False) -> Iterator[Runner]
         INSTALLATION_MISSING: the default database does not exist; only ``create`` creates it.
     """
     _prepare(settings, create=create)
-    with traced(*trace_of_environment(os.environ)), closing(Runner.open(settings)) as runner:
+    parent_span = parent_of_environment(os.environ)
+    with traced(*trace_of_environment(os.environ), parent_span=parent_span), closing(Runner.open(settings)) as runner:
         yield runner
 
 

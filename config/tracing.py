@@ -7,6 +7,7 @@ right, so any client may choose them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,7 @@ MAX_CHARS = 512
 MAX_CORRELATION_CHARS = 128
 """Characters of a correlation id."""
 _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
-_TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-((?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 _UNKEPT = re.compile("[\0\ud800-\udfff]")
 """What databases and JSON cannot keep."""
 
@@ -45,6 +46,8 @@ class Trace:
     correlation_id: str | None = None
     """The one that a client chose; None: it chose none."""
     run_id: str | None = None
+    parent_span: str | None = None
+    """The caller's span, as its ``traceparent`` names it; None: it named none."""
 
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("callboard_trace", default=None)
@@ -64,6 +67,11 @@ def new_span_id() -> str:
     return secrets.token_hex(8)
 
 
+def span_id_of(id_: str) -> str:
+    """Return the span id of a run or a step, which any process computes from its id: 16 hexadecimal digits."""
+    return hashlib.sha256(id_.encode()).hexdigest()[:16]
+
+
 def is_trace_id(text: object) -> TypeGuard[str]:
     """Return whether this is a trace id; 32 zeros are none."""
     return isinstance(text, str) and _TRACE_ID.fullmatch(text) is not None
@@ -76,30 +84,39 @@ def is_correlation_id(text: object) -> TypeGuard[str]:
 
 def trace_id_of(traceparent: object) -> str | None:
     """Return the trace id of a ``traceparent`` header; None where it is missing or malformed, as the standard asks."""
+    match = _fields_of(traceparent)
+    return match[2] if match is not None else None
+
+
+def parent_span_of(traceparent: object) -> str | None:
+    """Return the caller's span id in a ``traceparent`` header; None where ``trace_id_of`` returns none."""
+    match = _fields_of(traceparent)
+    return match[3] if match is not None else None
+
+
+def _fields_of(traceparent: object) -> re.Match[str] | None:
     if not isinstance(traceparent, str) or len(traceparent) > MAX_CHARS:
         return None
     match = _TRACEPARENT.fullmatch(traceparent.strip(" \t"))
-    if match is None or (match[1] == "00" and match[3] is not None):
-        return None
-    return match[2]
+    return None if match is None or (match[1] == "00" and match[4] is not None) else match
 
 
 # --- headers --------------------------------------------------------------------------------------
 
 
-def traceparent_of(trace_id: str) -> str:
-    """Return the header that continues a trace, from the span that is under way or from a new one.
+def traceparent_of(trace_id: str, span_id: str | None = None) -> str:
+    """Return the header that continues a trace, from this span, the one that is under way, or a new one.
 
     Its flag says that the trace is recorded: receivers that follow it would record nothing otherwise.
     """
-    return f"00-{trace_id}-{_SPAN.get() or new_span_id()}-01"
+    return f"00-{trace_id}-{span_id or current_span_id() or new_span_id()}-01"
 
 
-def trace_headers(trace_id: str | None, correlation_id: str | None) -> dict[str, str]:
-    """Return the headers of a message that continues a trace; none outside of one."""
+def trace_headers(trace_id: str | None, correlation_id: str | None, span_id: str | None = None) -> dict[str, str]:
+    """Return the headers of a message that continues a trace, from this span; none outside of one."""
     if trace_id is None:
         return {}
-    return {TRACEPARENT: traceparent_of(trace_id), CORRELATION_ID: correlation_id or trace_id}
+    return {TRACEPARENT: traceparent_of(trace_id, span_id), CORRELATION_ID: correlation_id or trace_id}
 
 
 def trace_headers_in(headers: Mapping[str, Any]) -> dict[str, str]:
@@ -125,6 +142,11 @@ def trace_of_environment(environment: Mapping[str, str]) -> tuple[str | None, st
     return trace, chosen if is_correlation_id(chosen) and chosen != trace else None
 
 
+def parent_of_environment(environment: Mapping[str, str]) -> str | None:
+    """Return the span of the program that started this one, where it named one."""
+    return parent_span_of(environment.get(VARIABLES[TRACEPARENT]))
+
+
 # --- the current trace ----------------------------------------------------------------------------
 
 
@@ -137,6 +159,14 @@ def current_trace_id() -> str | None:
     """Return the trace id of the request or run that this context works on."""
     current = _CURRENT.get()
     return current.trace_id if current is not None else None
+
+
+def current_span_id() -> str | None:
+    """Return the span that is under way: of a call or an operation, otherwise of the run, otherwise the caller's."""
+    current, span_id = _CURRENT.get(), _SPAN.get()
+    if span_id is not None or current is None:
+        return span_id
+    return span_id_of(current.run_id) if current.run_id is not None else current.parent_span
 
 
 def current_correlation_id() -> str | None:
@@ -172,7 +202,9 @@ def trace_fields() -> Iterator[tuple[str, str]]:
 
 def change_trace(trace_id: str) -> None:
     """Let the rest of this request work on another trace; ``traced`` ends it as it ends the one before."""
-    _CURRENT.set(replace(_CURRENT.get() or Trace(trace_id), trace_id=trace_id))
+    current = _CURRENT.get() or Trace(None)
+    if current.trace_id != trace_id:
+        _CURRENT.set(replace(current, trace_id=trace_id, parent_span=None))
 
 
 def correlate(correlation_id: object) -> None:
@@ -182,10 +214,12 @@ def correlate(correlation_id: object) -> None:
 
 
 @contextmanager
-def traced(trace_id: str | None, correlation_id: str | None = None, run_id: str | None = None) -> Iterator[None]:
-    """Let this context work on a trace, and afterwards on the one before."""
+def traced(
+    trace_id: str | None, correlation_id: str | None = None, run_id: str | None = None, parent_span: str | None = None
+) -> Iterator[None]:
+    """Let this context work on a trace, and afterwards on the one before; ``parent_span`` is the caller's."""
     is_any = trace_id is not None or correlation_id is not None or run_id is not None
-    before = _CURRENT.set(Trace(trace_id, correlation_id, run_id) if is_any else None)
+    before = _CURRENT.set(Trace(trace_id, correlation_id, run_id, parent_span) if is_any else None)
     try:
         yield
     finally:
@@ -207,9 +241,11 @@ def in_trace(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Cal
 
 
 @contextmanager
-def in_span() -> Iterator[str]:
-    """Let this context work in a new span of its trace, whose id is yielded; requests name it as their parent."""
-    span_id = new_span_id()
+def in_span(span_id: str | None = None) -> Iterator[str]:
+    """Let this context work in a span of its trace, a new one by default, whose id is yielded; requests name it as
+    their parent.
+    """
+    span_id = span_id or new_span_id()
     before = _SPAN.set(span_id)
     try:
         yield span_id

@@ -16,6 +16,7 @@ from config.settings import Settings
 
 if TYPE_CHECKING:
     from bus.journal.owner import HotLog, Lease
+    from bus.journal.tailing import RunReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,6 +190,13 @@ class LiveObserver(AgentObserver):
 
     def __init__(self, hot_log: HotLog) -> None:
         self.hot_log = hot_log
+
+
+class LogObserver(AgentObserver):
+    """An observer that reads whole runs, such as those that have ended; it only tails the log."""
+
+    runs: RunReader
+    """Reads the log and the steps of any run; set before the first event."""
 
 
 def _ignore(self: AgentObserver, agent: AgentFacts, payload: Any, context: RunFacts) -> None:

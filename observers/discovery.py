@@ -18,7 +18,7 @@ from config.definitions.errors import PluginUnknown
 from config.definitions.plugins import PluginLoader
 from config.forks import after_fork
 from config.settings import Settings
-from observers.base import HOOKS, AgentObserver, LiveObserver
+from observers.base import HOOKS, AgentObserver, LiveObserver, LogObserver
 
 if TYPE_CHECKING:
     from bus.journal.owner import HotLog
@@ -90,6 +90,9 @@ def _instance(
     name: str, instances: dict[str | type[AgentObserver], AgentObserver], settings: Settings, hot_log: HotLog | None
 ) -> AgentObserver | None:
     kind = type(instances[name]) if name in instances else OBSERVERS.find(name, settings)
+    if issubclass(kind, LogObserver):
+        problem = f"observer '{name}' reads the log, so it is none for definitions; start `./callboard observe {name}`."
+        raise PluginUnknown(problem, name=name)
     if issubclass(kind, LiveObserver):
         if hot_log is None:
             return None

@@ -12,7 +12,7 @@ from config.database.timeouts import ANSWER_S, patience, time_limit
 from config.folders import require_own_folders
 from config.logs import acting_for, configure_logging
 from config.settings import Settings, settings
-from config.tracing import TRACE_ID, current_trace_id, new_trace_id, trace_id_of, traced
+from config.tracing import TRACE_ID, current_trace_id, new_trace_id, parent_span_of, trace_id_of, traced
 from web import limits, problems, request_counts, security
 from web.api.agent_versions import agent_versions
 from web.api.agents import agents, tools
@@ -142,7 +142,8 @@ class Traced:
         self._app = app
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        with traced(trace_id_of(environ.get("HTTP_TRACEPARENT")) or new_trace_id()):
+        header = environ.get("HTTP_TRACEPARENT")
+        with traced(trace_id_of(header) or new_trace_id(), parent_span=parent_span_of(header)):
             return self._app(environ, start_response)
 
 

@@ -219,6 +219,7 @@ class CallRecord:
             effect=str(self.effect),
             attempt=self.attempt,
             content=readable_call(self.call.name, decision.arguments),
+            identity=(self.tool.identity or None) if self.tool is not None else None,
             policy=decision.as_shown(),
             message_id=message_id,
             step_id=self.id,

@@ -31,6 +31,7 @@ from config.definitions.secrets import required_secret
 from config.effects import Recovery
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint
+from config.tracing import in_span, span_id_of
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,10 @@ class CallWork:
 
         A call that failed is made again under its key, after a pause, where its effect and its time allow that.
         """
+        with in_span(span_id_of(self._record.id)):  # what is asked in turn names it as its parent
+            await self._call(decision)
+
+    async def _call(self, decision: CallDecision) -> None:
         await self._context.require_go()
         if self.child is not None:
             self._note_begin()

@@ -26,6 +26,7 @@ from config.definitions.model_fields import Fallback
 from config.errors import CallboardError
 from config.ids import canonical_digest, new_id
 from config.policy_decision import PolicyDecision, Verdict
+from config.tracing import in_span, span_id_of
 
 _REFUSING = (Verdict.BLOCK, Verdict.HALT, Verdict.REQUIRE_APPROVAL)
 HELD_AT_ONCE = 200
@@ -213,7 +214,7 @@ class ModelStep:
         while True:
             try:
                 within = self._context.within(self._call.timeouts.connect_s + self._call.timeouts.total_s)
-                with within, self._context.keeping_spans(self._spans.extend):
+                with within, in_span(span_id_of(self.id)), self._context.keeping_spans(self._spans.extend):
                     return await self._attempt()
             except CallboardError as error:
                 if not await self._retry(error) and not await self._fall_back(error):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeGuard
 
 from config.errors import Permanent, Topic
-from config.tracing import CORRELATION_ID, TRACEPARENT, trace_headers, trace_headers_in, trace_id_of
+from config.tracing import CORRELATION_ID, TRACEPARENT, span_id_of, trace_headers, trace_headers_in, trace_id_of
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -78,7 +78,7 @@ class BusMessage:
 
     def to_headers(self) -> dict[str, str]:
         """Return the headers of the message, beside the broker's own."""
-        return trace_headers(self.trace_id, self.correlation_id)
+        return trace_headers(self.trace_id, self.correlation_id, span_id_of(self.run_id))
 
     def with_headers(self, headers: Mapping[str, Any]) -> Self:
         """Return the message with what its headers say; malformed ones are as none."""

@@ -42,6 +42,7 @@ CHECKS = {
     "celery": "queues:check_celery",
     "celery tasks": "outward:check_celery_tasks",
     "observers": "observers:check_observers",
+    "traces": "observers:check_traces",
     "mcp servers": "mcp_servers:check_mcp_servers",
     "webhooks": "agents:check_webhooks",
     "governance": "outward:check_governance",

@@ -21,7 +21,7 @@ MODULES = tuple(
     bus.messages.message cli.supervisor.serving
     cli.supervisor.supervisor config.database.errors config.definitions.errors config.egress.errors config.errors
     agents.governance.guardrails.errors bus.sealing bus.identity.errors config.identity.folders
-    config.redis.errors observers.channels.errors web.errors web.oidc.errors
+    config.redis.errors observers.channels.errors observers.traces.errors web.errors web.oidc.errors
     """.split()
 )
 """The modules with errors; a test compares them with the sources."""

@@ -1,8 +1,8 @@
-"""Checks of the observers that tail the log: each that is declared can be loaded, and none is left behind."""
+"""Checks of the observers that tail the log: each can be loaded, none is left behind, and traces have a collector."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from bus.journal.tailing import ObserverState, observer_states
 from cli.doctor import Verdicts, fail, ok, warn
@@ -13,6 +13,7 @@ from config.folders import ROOT
 from config.settings import Settings
 from observers.tailing.declared import read_observers
 from observers.tailing.tailed import tailed_observers
+from observers.traces.otlp import TraceCollector
 
 
 @reading_database
@@ -43,6 +44,19 @@ def _loadable(settings: Settings) -> set[str]:
             with suppress(CallboardError):
                 names |= {tailed.name for tailed in tailed_observers(name, settings)}
     return names
+
+
+def check_traces(settings: Settings) -> Verdicts:
+    """Yield whether the collector of traces takes a request without spans, where there is one."""
+    if settings.traces_url is None:
+        return
+    with closing(TraceCollector(settings)) as collector:
+        try:
+            collector.probe()
+        except CallboardError as error:
+            yield fail(f"{error} {error.remedy}".rstrip())
+        else:
+            yield ok(f"the collector at {settings.traces_address} takes spans")
 
 
 def _problems(settings: Settings) -> list[str]:

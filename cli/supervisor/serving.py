@@ -177,7 +177,7 @@ def child_environment(inherited: Mapping[str, str] = os.environ, **extra: str) -
     return {**inherited, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": warnings, **extra}
 
 
-_OF_WORKERS = ("CALLBOARD_GOVERNANCE_API_KEY", "OPENBOX_API_KEY")
+_OF_WORKERS = ("CALLBOARD_GOVERNANCE_API_KEY", "OPENBOX_API_KEY", "CALLBOARD_TRACES_HEADERS")
 """Secrets of workers that ``without_keys`` takes for settings."""
 
 

@@ -1,4 +1,4 @@
-"""The settings of agents and their tools, of the MCP server, and of a remote governance engine."""
+"""The settings of agents and their tools, of the MCP server, of a remote governance engine and of traces."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from config.egress.errors import UrlRefused
 from config.egress.origins import listed
-from config.egress.target import parse_target
+from config.egress.target import Target, parse_target
 from config.identity.context_fields import InitiatorId, TokenRef, roles_in
 from config.identity.principal import Role
 from config.settings.container_engine import engine_of, is_image
@@ -22,6 +23,7 @@ from config.settings.sources import ROOT
 _DATABASE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63})\s*=\s*((?!CALLBOARD_)[A-Za-z_][A-Za-z0-9_]{0,127})")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9\[][A-Za-z0-9.:_\]-]{0,255}(?:/[A-Za-z0-9._~/-]{0,200})?")
 """Without a user's name and a query."""
+_HEADER, _HEADER_VALUE = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}"), re.compile(r"[\x20-\x7e]{1,4000}")
 
 
 class AgentSettings(ServerSettings):
@@ -215,16 +217,62 @@ class AgentSettings(ServerSettings):
     def _engine_is_safe(self) -> Self:
         if self.governance_url is None:
             return self
-        try:
-            target = parse_target(self.governance_url)
-        except UrlRefused as error:
-            raise ValueError(f"CALLBOARD_GOVERNANCE_URL is no address: {error}") from error
-        is_local = target.host == "localhost" or (target.address is not None and target.address.is_loopback)
-        if target.scheme == "http" and not (is_local or self.trusted_network):
-            raise ValueError(
-                "CALLBOARD_GOVERNANCE_URL has to be an https:// address: calls and the key would be sent in plain "
-                "text; http:// needs CALLBOARD_TRUSTED_NETWORK=true"
-            )
+        target = self._safe_target("CALLBOARD_GOVERNANCE_URL", self.governance_url, "calls and the key")
         if "?" in target.path:
             raise ValueError("CALLBOARD_GOVERNANCE_URL has to be an address without a query")
         return self
+
+    def _safe_target(self, variable: str, url: str, what: str) -> Target:
+        try:
+            target = parse_target(url)
+        except UrlRefused as error:
+            raise ValueError(f"{variable} is no address: {error}") from error
+        is_local = target.host == "localhost" or (target.address is not None and target.address.is_loopback)
+        if target.scheme == "http" and not (is_local or self.trusted_network):
+            raise ValueError(
+                f"{variable} has to be an https:// address: {what} would be sent in plain text; http:// needs "
+                "CALLBOARD_TRUSTED_NETWORK=true"
+            )
+        return target
+
+    # --- the collector of traces
+
+    traces_url: str | None = None
+    """Address of the collector that the observer ``traces`` sends the traces of runs to over OTLP/HTTP; without a path
+    ``/v1/traces``. None: there is none."""
+    traces_headers: SecretStr | None = None
+    """Headers of the requests to it, such as the one with its key: ``name=value``, ``,`` between them."""
+    traces_content: bool = False
+    """Whether traces have arguments, results and messages, and the statements and full addresses of operations."""
+
+    @field_validator("traces_url", "traces_headers", mode="before")
+    @classmethod
+    def _no_collector_is_unset(cls, value: object) -> object:
+        return value or None
+
+    @model_validator(mode="after")
+    def _collector_is_safe(self) -> Self:
+        if self.traces_url is not None:
+            self._safe_target("CALLBOARD_TRACES_URL", self.traces_url, "traces and the key")
+        self.traces_header_map  # noqa: B018  # raises where it cannot be read
+        return self
+
+    @property
+    def traces_address(self) -> str:
+        """The address that spans are sent to; empty where there is no collector."""
+        parts = urlsplit(self.traces_url or "")
+        return (
+            parts._replace(path="/v1/traces").geturl() if parts.netloc and parts.path in ("", "/") else parts.geturl()
+        )
+
+    @property
+    def traces_header_map(self) -> dict[str, str]:
+        """The headers of requests to the collector, whose values may have ``%2C`` for a comma."""
+        written = self.traces_headers.get_secret_value() if self.traces_headers is not None else ""
+        headers: dict[str, str] = {}
+        for part in filter(None, (part.strip() for part in written.split(","))):
+            name, equals, value = part.partition("=")
+            if not equals or not _HEADER.fullmatch(name.strip()) or not _HEADER_VALUE.fullmatch(unquote(value.strip())):
+                raise ValueError("CALLBOARD_TRACES_HEADERS has to be name=value, with ',' between several headers")
+            headers[name.strip()] = unquote(value.strip())
+        return headers

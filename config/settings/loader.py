@@ -105,6 +105,9 @@ def _register_secrets(chosen: Settings) -> None:
             register_secrets(secrets_in_url(url))
     for secret in filter(None, (chosen.oidc_client_secret, chosen.governance_api_key, chosen.mcp_api_key)):
         register_secrets([secret.get_secret_value()])
+    register_secrets(chosen.traces_header_map.values())
+    if chosen.traces_url is not None:
+        register_secrets(secrets_in_url(chosen.traces_url))
     register_secrets(secret.decode() for secret in chosen.envelope_key_map.values())
     if chosen.seal_keys is not None:
         register_secrets(key.strip() for key in chosen.seal_keys.get_secret_value().split(","))

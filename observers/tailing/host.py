@@ -43,15 +43,16 @@ class ObserverHost:
 
         Raises:
             OBSERVER_AHEAD: one is to start beyond the end of the log; none was started.
+            CallboardError: one cannot be made with these settings; none was registered.
         """
         observers = list(observers)
+        tailers = [self._tailer(tailed) for tailed in observers for _ in range(tailed.threads)]
         for tailed in observers:
             parts = tailed.name, tailed.class_path, tailed.delivery, tailed.selection.as_json()
             if self._cursors.register(*parts, tailed.start):
                 log.info("observer '%s' is new and starts at %s", tailed.name, tailed.start)
-        for tailed in observers:
-            for _ in range(tailed.threads):
-                self._feed(tailed)
+        for tailer in tailers:
+            self._feed(tailer)
         self._watch = threading.Thread(target=self._work, name="callboard-observers", daemon=True)
         self._watch.start()
 
@@ -68,10 +69,13 @@ class ObserverHost:
         """Whether no thread feeds an observer any more."""
         return not any(thread.is_alive() for thread in self._threads.values())
 
-    def _feed(self, tailed: Tailed) -> None:
+    def _tailer(self, tailed: Tailed) -> Tailer:
         member = Member(id=new_owner_id(), host=socket.gethostname(), pid=os.getpid(), version=own_version())
-        tailer = Tailer(tailed, self._settings, self._database, member)
-        thread = threading.Thread(target=self._tail, args=(tailer,), name=f"observer-{tailed.name}", daemon=True)
+        return Tailer(tailed, self._settings, self._database, member)
+
+    def _feed(self, tailer: Tailer) -> None:
+        name = f"observer-{tailer.tailed.name}"
+        thread = threading.Thread(target=self._tail, args=(tailer,), name=name, daemon=True)
         self._threads[tailer] = thread
         thread.start()
 
@@ -109,6 +113,6 @@ class ObserverHost:
         self._threads.pop(tailer)
         self._abandoned[tailed.name] = self._abandoned.get(tailed.name, 0) + 1
         if self._abandoned[tailed.name] <= MAX_ABANDONED:
-            self._feed(tailed)
+            self._feed(self._tailer(tailed))
         else:
             log.error("observer '%s' hangs again and again and is not fed by this process any more", tailed.name)

@@ -20,6 +20,7 @@ from bus.journal.tailing import (
     LogReader,
     Member,
     ObserverCursors,
+    RunReader,
     TailedRow,
     count_rows,
     failed,
@@ -30,10 +31,10 @@ from bus.journal.tailing import (
 )
 from config.clock import epoch_ms
 from config.database.engine import Database
-from config.errors import CallboardError, Retryable
+from config.errors import CallboardError, Permanent, Retryable
 from config.redaction import redact
 from config.settings import Settings
-from observers.base import AgentObserver, NotTaken
+from observers.base import AgentObserver, LogObserver, NotTaken
 from observers.discovery import new_instance
 from observers.tailing.tailed import Facts, FactsOfRuns, Tailed
 
@@ -92,6 +93,8 @@ class Tailer:
 
     def _forget(self) -> None:
         """Forget what was read, so that the cursors are read again."""
+        if isinstance(self._observer, LogObserver):
+            self._observer.runs = RunReader(self._database)
         self._facts = FactsOfRuns(are_labels_wanted=bool(self.tailed.selection.labels))
         self._spans: list[CursorSpan] = []
         self._failures: dict[int, FailedDelivery] = {}
@@ -272,8 +275,9 @@ class Tailer:
         if self.tailed.delivery == "best_effort":
             outcome.dropped += 1
             return
-        earlier, again_in_s = self._failures.get(row.position), getattr(error, "again_in_s", 0.0)
-        failure = failed(row, reason_of(error), earlier, self.tailed.retry_for_s, again_in_s=again_in_s)
+        is_final = self.tailed.delivery == "reliable" and isinstance(error, Permanent)
+        retry_for_s, again_in_s = 0.0 if is_final else self.tailed.retry_for_s, getattr(error, "again_in_s", 0.0)
+        failure = failed(row, reason_of(error), self._failures.get(row.position), retry_for_s, again_in_s=again_in_s)
         self._failures[row.position] = failure
         outcome.failures.append(failure)
         if failure.state is DeliveryState.RETRYING:

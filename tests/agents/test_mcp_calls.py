@@ -20,7 +20,7 @@ from bus.journal.approvals import Decision
 from bus.journal.errors import APPROVER_REFUSED
 from bus.payloads import ApprovalPayload, EndPayload, ToolPayload, ToolResultPayload
 from config.identity.principal import Principal, Role
-from config.tracing import trace_id_of, traced
+from config.tracing import parent_span_of, span_id_of, trace_id_of, traced
 from tests.agents.tools.mcp.conftest import FAKE
 from tests.raising import raises
 
@@ -68,6 +68,8 @@ def test_a_call_continues_the_trace_of_its_run_and_has_no_correlation_id(kit: Ag
     ((_, result),) = outcomes(handle)
     meta = result if isinstance(result, dict) else json.loads(result)
     assert trace_id_of(meta["traceparent"]) == trace_id
+    (call,) = [event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments is not None]
+    assert (parent_span_of(meta["traceparent"]), call.identity) == (span_id_of(call.step_id), "mcp:fake/meta")
     assert "order 4711" not in str(meta)
 
 

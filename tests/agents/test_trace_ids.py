@@ -18,9 +18,18 @@ from agents.tools import tool
 from bus.journal.readers import RunFilter
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import StatusPayload
-from config.database.tables import runs
+from config.database.tables import runs, steps
 from config.logs import JsonLines
-from config.tracing import current_headers, current_trace_id, is_trace_id, trace_id_of, traced
+from config.tracing import (
+    current_headers,
+    current_trace_id,
+    current_traceparent,
+    is_trace_id,
+    parent_span_of,
+    span_id_of,
+    trace_id_of,
+    traced,
+)
 from handlers.worker.run_agent_handler import RunAgentHandler
 
 ID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -189,3 +198,33 @@ def test_what_a_tool_sends_to_other_programs_continues_the_trace(kit: AgentKit) 
 
     assert run.result(30).status == "succeeded"
     assert [(trace_id_of(headers["traceparent"]), headers["x-correlation-id"]) for headers in sent] == [(ID, ID)]
+
+
+@tool(effect="pure")
+def ask_on() -> str:
+    """Note what a request to another program names as its parent."""
+    seen.append(parent_span_of(current_traceparent()))
+    return "asked"
+
+
+def test_a_run_keeps_the_callers_span_and_its_calls_are_the_parents_of_what_they_ask(kit: AgentKit) -> None:
+    kit.agent(tools=[ask_on])
+    kit.model.script(Turn(calls=[Call(name="ask_on", arguments={})]), Turn(text="done"))
+    seen.clear()
+    with traced(ID, parent_span="00f067aa0ba902b7"):
+        run = kit.run()
+
+    assert run.result(30).status == "succeeded"
+    with kit.runner.journal.database.read() as connection:
+        parent = connection.execute(select(runs.c.parent_span).where(runs.c.id == run.run_id)).scalar_one()
+        step_id = connection.execute(select(steps.c.id).where(steps.c.name == "ask_on")).scalar_one()
+    assert (parent, seen) == ("00f067aa0ba902b7", [span_id_of(step_id)])
+
+
+def test_a_run_without_a_caller_has_no_parent(kit: AgentKit) -> None:
+    kit.agent()
+    run = kit.run()
+
+    assert run.result(30).status == "succeeded"
+    with kit.runner.journal.database.read() as connection:
+        assert connection.execute(select(runs.c.parent_span)).scalars().all() == [None]

@@ -887,6 +887,27 @@ LINES = (
         tests="tests/observers/test_invoker.py",
     ),
     Line(
+        promise="no secret of a row leaves in a trace",
+        file="observers/traces/conventions.py",
+        text="return redact_start(text, max_chars)",
+        broken="return text[:max_chars]",
+        tests="tests/observers/traces/test_spans.py",
+    ),
+    Line(
+        promise="a private run's content leaves in no trace",
+        file="observers/traces/spans.py",
+        text="has_content and not run.private",
+        broken="has_content",
+        tests="tests/observers/traces/test_spans.py",
+    ),
+    Line(
+        promise="what a collector refuses is a dead letter and not sent again",
+        file="observers/tailing/tailer.py",
+        text="retry_for_s = 0.0 if is_final else",
+        broken="retry_for_s = self.tailed.retry_for_s if is_final else",
+        tests="tests/observers/traces/test_delivery.py tests/observers/tailing/test_tailer.py",
+    ),
+    Line(
         promise="a forked process has MCP sessions of its own",
         file="agents/tools/mcp/pool.py",
         text="@after_fork\ndef _renew()",

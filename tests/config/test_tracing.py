@@ -11,16 +11,22 @@ import pytest
 
 from config.logs import JsonLines, TextLines
 from config.tracing import (
+    change_trace,
     correlate,
     current_correlation_id,
     current_headers,
+    current_span_id,
     current_trace,
     current_trace_id,
     current_traceparent,
+    in_span,
     in_trace,
     is_correlation_id,
     is_trace_id,
     new_trace_id,
+    parent_of_environment,
+    parent_span_of,
+    span_id_of,
     trace_id_of,
     trace_of_environment,
     trace_variables,
@@ -157,3 +163,37 @@ def test_a_function_works_on_the_trace_of_its_caller_on_another_thread_and_leave
 
     assert trace == expected
     assert afterwards is None
+
+
+@pytest.mark.parametrize(
+    ("header", "parent"), [(f"00-{ID}-{PARENT}-01", PARENT), (f"00-{ID}-{'0' * 16}-01", None), (7, None)]
+)
+def test_the_span_of_the_caller_is_read(header: object, parent: str | None):
+    assert parent_span_of(header) == parent
+
+
+def test_the_span_of_a_program_that_started_this_one_is_the_one_that_was_under_way():
+    with traced(ID, run_id="run_1"), in_span(span_id_of("step_1")):
+        variables = trace_variables()
+
+    assert parent_of_environment(variables) == span_id_of("step_1")
+    assert parent_of_environment({}) is None
+
+
+def test_the_span_under_way_is_the_calls_then_the_runs_then_the_callers():
+    assert current_span_id() is None
+    with traced(ID, parent_span=PARENT):
+        assert (current_span_id(), parent_span_of(current_traceparent())) == (PARENT, PARENT)
+        with traced(ID, run_id="run_1"):
+            assert current_span_id() == span_id_of("run_1")
+            with in_span(span_id_of("step_1")):
+                assert parent_span_of(current_traceparent()) == span_id_of("step_1")
+        change_trace(ID)
+        assert current_span_id() == PARENT
+        change_trace("a" * 32)
+        assert current_span_id() is None
+
+
+def test_a_span_id_follows_from_the_id():
+    assert span_id_of("run_1") == span_id_of("run_1") != span_id_of("run_2")
+    assert len(span_id_of("run_1")) == 16

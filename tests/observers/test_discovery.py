@@ -177,3 +177,8 @@ def test_the_shipped_ones_are_not_there_when_they_are_turned_off(settings: Setti
     assert kinds(observers) == ["Here"]
     assert missing is not None
     assert missing.code == "plugin_unknown"
+
+
+def test_an_observer_that_reads_the_log_is_none_for_definitions() -> None:
+    with pytest.raises(PluginUnknown, match="callboard observe traces"):
+        observers_for(["traces"], read_settings(traces_url="http://localhost:4318"))

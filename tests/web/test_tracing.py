@@ -11,6 +11,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from agents.runner import Runner
+from bus.journal.tailing import RunReader
 from config.identity.principal import Principal
 from config.tracing import TRACE_ID, current_trace_id, is_trace_id, traced
 from tests.web.conftest import process_of
@@ -106,6 +107,14 @@ def test_the_answers_of_the_first_orchestrators_calls_echo_what_their_runs_keep(
         run = client.get(started.headers["Location"].removesuffix("/events")).json
 
     assert (run["trace_id"], run["correlation_id"]) == (ID, "order 4711")
+
+
+def test_a_run_keeps_the_span_that_its_request_names(client: Any, runner: Runner) -> None:
+    body = {"agent": "assistant", "input": "Hello"}
+    own, other = (client.post("/v1/runs", json=body, headers=sent).json["run_id"] for sent in (SENT, {}))
+
+    reader = RunReader(runner.journal.database)
+    assert [getattr(reader.run(id_), "parent_span", "") for id_ in (own, other)] == ["00f067aa0ba902b7", None]
 
 
 def test_runs_are_found_by_their_ids_among_those_that_the_caller_sees(client: Any, runner: Runner) -> None:

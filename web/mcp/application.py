@@ -17,7 +17,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from agents.runner import Runner
 from config.errors import CallboardError, Internal
-from config.tracing import traced
+from config.tracing import Trace, traced
 from web.feeds.viewers import Stream, Viewer
 from web.mcp.results import MAX_ANSWER_BYTES
 from web.mcp.server import build_server
@@ -160,14 +160,15 @@ class HttpServer:
         scope: MutableMapping[str, Any],
         body: bytes,
         acting: Acting,
-        trace_id: str | None,
+        trace: Trace | None,
         limit_s: float | None,
     ) -> AsgiExchange:
         """Pass a request on, and return it when it is answered, at the latest after ``limit_s``."""
         async with self._opening:
             manager = self._manager or await self._open()
         begun = AsgiExchange(manager.handle_request, {**scope, ACTING: acting}, body)
-        with traced(trace_id):  # the task that it begins keeps it
+        ids = (trace.trace_id, trace.parent_span) if trace is not None else (None, None)
+        with traced(ids[0], parent_span=ids[1]):  # the task that it begins keeps it
             await begun.begin(limit_s)
         return begun
 

@@ -11,7 +11,7 @@ from werkzeug.exceptions import NotFound
 
 from bus.identity.validity import can_end
 from config.settings import Settings
-from config.tracing import current_trace_id
+from config.tracing import current_trace, current_trace_id
 from web.auth.authentication import current_caller
 from web.calls.bodies import read_object
 from web.feeds.viewers import Viewer, Viewers
@@ -56,7 +56,7 @@ def endpoint() -> Response:
     viewers.require_room(current_caller().principal)
     lent = lent_socket(request.environ)
     limit_s = QUICK_S if lent is not None else None
-    work = _server(process).exchange(_scope(), body, _acting(), current_trace_id(), limit_s)
+    work = _server(process).exchange(_scope(), body, _acting(), current_trace(), limit_s)
     exchange = process.journal.loop.run(work)
     if exchange.is_over:
         return _whole(exchange)

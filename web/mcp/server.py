@@ -15,7 +15,15 @@ from pydantic import ValidationError
 
 from config.database.shared_secret import shared_secret
 from config.settings.project import own_version
-from config.tracing import TRACEPARENT, current_trace_id, new_trace_id, trace_id_of, traced
+from config.tracing import (
+    TRACEPARENT,
+    current_trace,
+    current_trace_id,
+    new_trace_id,
+    parent_span_of,
+    trace_id_of,
+    traced,
+)
 from web.mcp.changes import ChangeWatch, Notifications
 from web.mcp.errors import answering
 from web.mcp.offers import Offers
@@ -30,7 +38,8 @@ TRACE = "callboard/trace_id"
 
 async def with_trace(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Answer a request on its trace, and name that in the answer; a middleware of the SDK's server."""
-    with traced(_trace_id(ctx)):
+    trace_id, parent_span = _trace(ctx)
+    with traced(trace_id, parent_span=parent_span):
         try:
             answer = await call_next(ctx)
         except MCPError as error:
@@ -42,11 +51,17 @@ async def with_trace(ctx: Context, call_next: CallNext) -> HandlerResult:
         return answer
 
 
-def _trace_id(context: Context) -> str:
-    """Return the trace id that the message names, otherwise that of its HTTP request, otherwise a new one."""
-    parent = (context.meta or {}).get(TRACEPARENT)
-    named = trace_id_of(parent) if isinstance(parent, str) else None
-    return named or current_trace_id() or new_trace_id()
+def _trace(context: Context) -> tuple[str, str | None]:
+    """Return the trace id and the caller's span that the message names, otherwise those of its HTTP request, otherwise
+    a new trace id.
+    """
+    header = (context.meta or {}).get(TRACEPARENT)
+    if (named := trace_id_of(header)) is not None:
+        return named, parent_span_of(header)
+    current = current_trace()
+    if current is None or current.trace_id is None:
+        return new_trace_id(), None
+    return current.trace_id, current.parent_span
 
 
 def _named(error: MCPError) -> MCPError:

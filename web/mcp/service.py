@@ -16,7 +16,7 @@ from config.identity.contexts import DeclaredContext, working_for
 from config.identity.principal import Principal
 from config.logs import acting_for
 from config.settings import Settings
-from config.tracing import current_trace_id, traced
+from config.tracing import current_span_id, current_trace_id, traced
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,13 +72,14 @@ class Service:
 
     async def act(self, caller: Acting, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of a function that blocks; the audit log and log records name the caller for it."""
-        trace_id = current_trace_id()
+        trace_id, parent_span = current_trace_id(), current_span_id()
 
         def act() -> T:
             named = acting_for.set((caller.principal.tenant, caller.principal.id))
             used = acting_with.set(caller.credential)
+            whom = caller.principal.tenant, caller.declared
             try:
-                with traced(trace_id), working_for(caller.principal.tenant, caller.declared):
+                with traced(trace_id, parent_span=parent_span), working_for(*whom):
                     return function(*args, **kwargs)
             finally:
                 acting_with.reset(used)

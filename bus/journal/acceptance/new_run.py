@@ -24,7 +24,7 @@ from config.identity.contexts import DeclaredContext
 from config.identity.principal import LOCAL, Principal
 from config.ids import new_id
 from config.text.stored_texts import has_secret
-from config.tracing import current_correlation_id, current_trace_id, is_correlation_id, new_trace_id
+from config.tracing import current_correlation_id, current_span_id, current_trace_id, is_correlation_id, new_trace_id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +111,7 @@ def run_row(
         **rights_of(new),
         "grant_id": grant.id if grant is not None else None,
         "trace_id": current_trace_id() or new_trace_id(),
+        "parent_span": current_span_id() if current_trace_id() is not None else None,
         "private": is_private,
         "kind": new.kind,
         "agent_id": new.agent_id,

@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from config.tracing import span_id_of
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parent:
@@ -37,6 +39,7 @@ class Parent:
             "credential": self.credential,
             "credential_id": self.credential_id,
             "trace_id": self.trace_id,
+            "parent_span": span_id_of(self.step_id),
             "correlation_id": self.correlation_id,
             "labels_json": _json(sorted(self.labels)) if self.labels else None,
             "budget_json": _json({"rounds": self.max_rounds}) if self.max_rounds is not None else None,

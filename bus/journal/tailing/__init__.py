@@ -49,5 +49,6 @@ if TYPE_CHECKING:
         queue_states,
         values_of,
     )
+    from bus.journal.tailing.whole_runs import RunReader
 else:
     __getattr__ = on_demand(globals())

@@ -84,6 +84,8 @@ class ToolEvent(Event):
     effect: str | None = None
     attempt: int | None = None
     """1, and one more each time that a worker resumed the run before the call had ended."""
+    identity: str | None = None
+    """Of a tool of an MCP server: ``mcp:server/tool``, by which rules know it."""
     policy: Mapping[str, Any] | None = None
     """What the policy decided, where it is not that the call is made as it is: ``verdict``, ``rule``, ``reason``, and
     ``changed`` with the names of the arguments that it rewrote."""

@@ -2393,6 +2393,8 @@ export interface components {
             /** @description SHA-256 of the arguments, as the call's step and a question about the call have it. */
             digest?: string;
             effect?: string;
+            /** @description Of a tool of an MCP server: ``mcp:server/tool``, by which rules know it. */
+            identity?: string;
             message_id?: string;
             name: string;
             /**

@@ -68,6 +68,7 @@ runs = Table(
     Column("agents_json", Text),  # the agents for which that credential is; NULL: all
     Column("grant_id", Id),  # the privilege grant that it was started with
     Column("trace_id", String(32)),  # of the request that started it, or its own; NULL: an earlier release started it
+    Column("parent_span", String(16)),  # the caller's span in that trace; of a child the span of its parent's step
     Column(
         "context_json", Text
     ),  # what its entry point declared of it (config/identity/contexts.py); NULL: an earlier release

@@ -33,6 +33,7 @@ from config.errors import CallboardError
 from config.identity.principal import Principal
 from config.ids import new_id
 from config.settings import Settings
+from config.tracing import span_id_of
 from tests.bus.journal_harness import new_run
 from tests.bus.questions import question
 
@@ -142,7 +143,8 @@ def test_the_last_child_queues_its_parent_once(home: Home) -> None:
     home.commit(owners[1], DONE)
 
     assert (home.row(parent).status, home.row(parent).reason) == ("queued", "child")
-    assert home.row(children[0]).labels_json == '["secret"]'
+    first = home.row(children[0])
+    assert (first.labels_json, first.parent_span) == ('["secret"]', span_id_of(first.parent_step))
 
 
 def test_a_parent_that_is_released_behind_the_end_of_its_children_is_queued(home: Home) -> None:

@@ -263,3 +263,37 @@ def test_no_part_of_the_settings_replaces_a_validator_of_another() -> None:
     own = [name for part in parts for name in vars(part) if name in names]
 
     assert sorted({name for name in own if own.count(name) > 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+        ("https://otlp.example.org/", "https://otlp.example.org/v1/traces"),
+        ("https://otlp.example.org/own/path", "https://otlp.example.org/own/path"),
+    ],
+)
+def test_the_address_of_the_collector_needs_no_path(url: str, address: str) -> None:
+    assert read_settings(traces_url=url).traces_address == address
+
+
+@pytest.mark.parametrize(
+    "url", ["otlp.example.org", "http://otlp.example.org", "ftp://localhost", "http://u:p@localhost"]
+)
+def test_an_address_of_a_collector_that_would_give_traces_away_is_refused(url: str) -> None:
+    with pytest.raises(SettingInvalid, match="CALLBOARD_TRACES_URL"):
+        read_settings(traces_url=url)
+
+
+def test_the_headers_for_the_collector_are_read_and_never_shown() -> None:
+    settings = read_settings(traces_headers="x-key = abc%2Cdef-of-a-tenant, x-team=red,")
+
+    assert settings.traces_header_map == {"x-key": "abc,def-of-a-tenant", "x-team": "red"}
+    assert "abc" not in repr(settings)
+    assert redact("it was abc,def-of-a-tenant") == "it was [redacted]"
+
+
+@pytest.mark.parametrize("text", ["x-key", "a b=c", "x-key=a%0d%0ab", "=a", "x="])
+def test_headers_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(SettingInvalid, match="CALLBOARD_TRACES_HEADERS"):
+        read_settings(traces_headers=text)

@@ -9,7 +9,7 @@ import pytest
 from bus.journal.tailing import CursorLost, dead_letters, feed_again
 from bus.payloads import EndPayload, HandoverPayload
 from config.clock import stamp
-from config.errors import CallboardError
+from config.errors import CallboardError, SettingInvalid
 from observers.tailing import tailer as tailing
 from observers.tailing.tailed import EventSelection
 from tests.observers.tailing.conftest import Room
@@ -142,6 +142,24 @@ def test_a_reliable_delivery_is_given_up_in_the_end_and_can_be_fed_again(room: R
     room.drain(member)
     assert room.taken[run] == [2, 3, 1]
     assert room.state.dead == 0
+
+
+@pytest.mark.parametrize(("delivery", "dead"), [("reliable", 1), ("critical", 0)])
+def test_what_would_be_refused_again_is_a_dead_letter_at_once_unless_it_is_critical(
+    room: Room, delivery: str, dead: int
+):
+    run = room.log.run()
+    room.log.turn([run])
+
+    def refuse(agent, payload, context) -> None:
+        if payload.seq == 1:
+            raise SettingInvalid("a key is missing")
+
+    room.kind.act = refuse
+    room.drain(room.member(delivery=delivery))
+
+    assert (room.state.dead, room.state.retrying) == (dead, 1 - dead)
+    assert room.taken[run] == ([2, 3] if dead else [])
 
 
 def test_a_critical_delivery_is_never_given_up(room: Room):

@@ -12,6 +12,7 @@ from mcp import Client, MCPError
 from pydantic import SecretStr
 
 from bus.identity.envelope import sign
+from bus.journal.tailing import RunReader
 from config.tracing import is_trace_id
 from tests.web.mcp.conftest import Place
 
@@ -30,6 +31,9 @@ def test_an_answer_and_its_run_have_the_trace_that_the_call_names(place: Place, 
     state = answer.structured_content
     assert (answer.meta[TRACE], state["trace_id"]) == (SENT, SENT)
     assert place.service.journal.readers.runs.get(place.service.runner.principal, state["run_id"])["trace_id"] == SENT
+    run = RunReader(place.service.journal.database).run(state["run_id"])
+    assert run is not None
+    assert run.parent_span == "00f067aa0ba902b7"
 
 
 @pytest.mark.parametrize("parent", ["", "00-1-2-3", 7, None, f"00-{'0' * 32}-00f067aa0ba902b7-01"])
