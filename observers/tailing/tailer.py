@@ -117,6 +117,12 @@ class Tailer:
                 log.warning("observer '%s' waits: %s", self.tailed.name, error)
                 self._renew()
                 pause_s = CLAIM_S
+            except Permanent:
+                raise
+            except Exception:
+                log.exception("observer '%s' is fed again in %g s", self.tailed.name, LONGEST_PAUSE_S)
+                self._renew()
+                pause_s = LONGEST_PAUSE_S
             stopping.wait(pause_s)
         if not self.is_abandoned:
             self._leave()
@@ -202,14 +208,17 @@ class Tailer:
 
     # --- deliveries
 
-    def _deliver(self, rows: Sequence[TailedRow], facts: dict[int, Facts], *, for_s: float = BATCH_S) -> BatchOutcome:
-        """Deliver rows in order and flush; a failed one holds the later rows of its run back."""
+    def _deliver(self, rows: Sequence[TailedRow], facts: dict[int, Facts], *, is_whole: bool = False) -> BatchOutcome:
+        """Deliver rows in order and flush; a failed one holds the later rows of its run back.
+
+        Unless ``is_whole``, it ends early where the observer is slow, or fails again and again.
+        """
         outcome, pending, began_s = BatchOutcome(), list[TailedRow](), time.monotonic()
         for row in rows:
             outcome.count += 1
             if self._is_wanted(row, facts) and self._call(row, facts, outcome):
                 pending.append(row)
-            if self._is_open or time.monotonic() - began_s > for_s:
+            if not is_whole and (self._is_open or time.monotonic() - began_s > BATCH_S):
                 break
         if pending and not self._is_flushed(pending[-1]):
             # One of them is what cannot be written: each by itself shows which.
@@ -220,7 +229,9 @@ class Tailer:
         return outcome
 
     def _is_wanted(self, row: TailedRow, facts: dict[int, Facts]) -> bool:
-        facts_of_row = facts.get(row.position)
+        facts_of_row, types = facts.get(row.position), self.tailed.selection.types
+        if types and row.payload.event_type not in types:
+            return False
         if facts_of_row is None or row.position >= self._held.get(row.run_id, row.position + 1):
             return False
         return self.tailed.selection.takes(*facts_of_row)
@@ -323,7 +334,7 @@ class Tailer:
                 facts = self._facts.read(connection, rows)
             if not rows:
                 break
-            outcome = self._deliver(rows, facts, for_s=float("inf"))
+            outcome = self._deliver(rows, facts, is_whole=True)
             delivered, failures = delivered + outcome.delivered, failures + outcome.failures
             first = rows[-1].position + 1
         cleared = {failure.position} - {each.position for each in failures}

@@ -117,6 +117,45 @@ def now(room: Room) -> None:
         feed_again(connection, "sink", None)
 
 
+def test_what_waited_behind_a_failed_delivery_has_the_selected_types_alone(room: Room):
+    run = room.log.run()
+    room.log.add(run, status(1), message(2), status(3), end(4))
+    broken = {"is": True}
+
+    def refuse(agent, payload, context) -> None:
+        if payload.seq == 1 and broken["is"]:
+            raise ConnectionError("away")
+
+    room.kind.act = refuse
+    member = room.member(selection=EventSelection(types=frozenset({"status", "end"})))
+    room.drain(member)
+    broken["is"] = False
+    now(room)
+    room.drain(member)
+
+    assert room.taken[run] == [1, 3, 4]
+
+
+def test_a_run_whose_events_are_all_given_up_loses_none_of_the_others(room: Room):
+    run = room.log.run()
+    count = 3 * tailing.OPEN_AFTER
+    room.log.add(run, *(message(number) for number in range(1, count + 1)))
+    room.kind.act = lambda *_: 1 / 0
+    member = room.member(retry_for_s=1e-6)
+    for _ in range(5):
+        member.step()
+    with room.database.write() as connection:
+        connection.exec_driver_sql("UPDATE failed_deliveries SET next_ms = 1, state = 'retrying'")
+    room.kind.act = lambda agent, payload, context: 1 / (payload.seq % 2)
+    other = room.member("own_2")
+    room.cursors.leave("sink", member.member)
+    for _ in range(3 * count):
+        other.step()
+        now(room)
+
+    assert set(room.taken[run]) == {number for number in range(1, count + 1) if number % 2}
+
+
 def test_a_reliable_delivery_is_given_up_in_the_end_and_can_be_fed_again(room: Room):
     run = room.log.run()
     room.log.turn([run])
