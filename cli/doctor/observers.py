@@ -27,9 +27,8 @@ def check_observers(settings: Settings, database: Database) -> Verdicts:
         yield warn(_sentence(state))
     if states and not late and not is_broken:
         slowest = max(states, key=lambda state: state.behind_s)
-        yield ok(
-            f"{'one tails' if len(states) == 1 else f'{len(states)} tail'} the log; the slowest is '{slowest.name}', {_behind(slowest)}"
-        )
+        count = "one tails" if len(states) == 1 else f"{len(states)} tail"
+        yield ok(f"{count} the log; the slowest is '{slowest.name}', {_behind(slowest)}")
 
 
 def _problems(settings: Settings) -> list[str]:
