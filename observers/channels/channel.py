@@ -129,3 +129,6 @@ class Channel(Protocol):
 
     async def replies(self, place: str, message_id: str) -> list[str]:
         """Return the bot's messages that reply to one, the oldest first."""
+
+    async def finish(self, place: str, message_id: str) -> None:
+        """Close a message of the bot that will not change any more, where the platform knows that state."""

@@ -290,6 +290,8 @@ class Conversations:
         post.show(lambda: text, is_urgent=True)
         self._outlets.update(post)
         await post.complete()
+        for message_id in talk.posted if not post.is_gone else ():
+            await self._channel.finish(talk.place, message_id)
         self._records.over(talk)
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import aiohttp
 import discord
 import yarl
+from aiohttp import web
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
@@ -212,6 +213,12 @@ class DiscordChannel(discord.Client):
             return [message async for message in messages]
 
         return [str(message.id) for message in await _read(history) or () if self._is_reply(message, message_id)]
+
+    def routes(self) -> list[web.RouteDef]:
+        return []
+
+    async def finish(self, place: str, message_id: str) -> None:
+        return None
 
     def _is_reply(self, message: discord.Message, message_id: str) -> bool:
         reference = message.reference

@@ -19,6 +19,8 @@ from email.mime.text import MIMEText
 from email.utils import formatdate
 from typing import TypeVar
 
+from aiohttp import web
+
 from config.redaction import redact
 from config.text.visible import without_hidden
 from observers.channels.channel import Button, ChannelLimits, PersonMessage, PostDelivery
@@ -289,6 +291,12 @@ class EmailChannel:
 
     async def edit(self, place: str, message_id: str, text: str, buttons: Sequence[Button] = ()) -> PostDelivery:
         return PostDelivery(state="gone")  # a mail that was sent stays
+
+    def routes(self) -> list[web.RouteDef]:
+        return []
+
+    async def finish(self, place: str, message_id: str) -> None:
+        return None
 
 
 def _note_of(message_id: str) -> str:

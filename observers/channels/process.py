@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from observers.channels.people import TIMEOUTS, People
 from observers.channels.posts import Outlets, Tasks
 from observers.channels.questions import Questions
 from observers.channels.records import Records
-from observers.channels.table import ChannelFields, ChannelStart, DiscordFields, EmailFields, secret_of
+from observers.channels.table import ChannelFields, ChannelStart, DiscordFields, EmailFields, SlackFields, secret_of
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,9 @@ class Platform(Channel, Protocol):
     async def close(self) -> None:
         """End the connection."""
 
+    def routes(self) -> list[web.RouteDef]:
+        """Return what the platform asks this process by HTTP, beside its health."""
+
 
 async def serve_channel(start: ChannelStart, host: str, port: int) -> None:
     """Serve one channel until SIGTERM or SIGINT; what is unfinished then, the next process continues.
@@ -55,13 +59,13 @@ async def serve_channel(start: ChannelStart, host: str, port: int) -> None:
     """
     section, name = start.section, start.name
     people = People.of(start.file, name, section, lambda key: AsyncCallboard(start.server, key, timeouts=TIMEOUTS))
-    secret = secret_of(start.file, f"{name}.{section.secret_field}", getattr(section, section.secret_field))
+    secrets = {field: secret_of(start.file, f"{name}.{field}", where) for field, where in section.secrets().items()}
     records = Records(start.state / "channels" / f"{name}.db", time.time())
     try:
         for address in (start.server, *section.addresses()):
             await require_operators_url(address, allowed_in(settings().http_allowed_hosts))
         await people.compare_all()
-        channel, tasks = _platform(section, secret, records), Tasks()
+        channel, tasks = _platform(section, secrets, records), Tasks()
         outlets = Outlets(channel, tasks)
         channel.questions = Questions(channel, people, records, outlets)
         channel.conversations = Conversations(
@@ -85,16 +89,20 @@ async def serve_channel(start: ChannelStart, host: str, port: int) -> None:
         records.close()
 
 
-def _platform(section: ChannelFields, secret: str, records: Records) -> Platform:
+def _platform(section: ChannelFields, secrets: Mapping[str, str], records: Records) -> Platform:
     """Return the channel of a section; the library of no other platform is imported."""
     if isinstance(section, EmailFields):
         from observers.channels.email_channel import EmailChannel
 
-        return EmailChannel(section, secret, records)
+        return EmailChannel(section, secrets["password"], records)
+    if isinstance(section, SlackFields):
+        from observers.channels.slack_channel import SlackChannel
+
+        return SlackChannel(section, secrets, records)
     if isinstance(section, DiscordFields):
         from observers.channels.discord_channel import DiscordChannel
 
-        return DiscordChannel(section, secret)
+        return DiscordChannel(section, secrets["token"])
     raise TypeError(type(section))
 
 
@@ -125,7 +133,7 @@ async def serve_health(channel: Platform, host: str, port: int) -> web.AppRunner
         return web.json_response({"status": "starting", "problem": channel.problem}, status=503)
 
     application = web.Application()
-    application.add_routes([web.get("/health", health), web.get("/ready", ready)])
+    application.add_routes([web.get("/health", health), web.get("/ready", ready), *channel.routes()])
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     try:

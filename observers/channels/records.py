@@ -126,8 +126,14 @@ class Records:
         talk.run_id = run_id
         self._database.execute("UPDATE talks SET run_id = ? WHERE message_id = ?", (run_id, talk.message_id))
 
+    def answers_in(self, place: str) -> set[str]:
+        """Return the messages of all answers in a place."""
+        rows = self._database.execute("SELECT posted FROM talks WHERE place = ?", (place,)).fetchall()
+        return {message_id for row in rows for message_id in json.loads(row[0])}
+
     def posted(self, talk: Talk, message_ids: Sequence[str]) -> None:
         """Keep which messages have the answer."""
+        talk.posted = list(message_ids)
         row = (json.dumps(list(message_ids)), talk.message_id)
         self._database.execute("UPDATE talks SET posted = ? WHERE message_id = ?", row)
 

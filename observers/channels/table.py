@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -41,6 +41,12 @@ def _is_user_id(value: str) -> str:
     return value
 
 
+def _is_member_id(value: str) -> str:
+    if re.fullmatch(r"[UW][A-Z0-9]{2,20}", value) is None:
+        raise ValueError("the id of a person is the member ID that the profile's menu copies, `U...`")
+    return value
+
+
 def _is_mail_address(value: str) -> str:
     if MAIL_ADDRESS.fullmatch(value) is None or len(value) > MAX_ADDRESS_CHARS:
         raise ValueError(f"has to be an e-mail address of at most {MAX_ADDRESS_CHARS} characters")
@@ -52,6 +58,8 @@ MAX_ADDRESS_CHARS = 60
 MAIL_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,8}")
 UserId = Annotated[str, AfterValidator(_is_user_id)]
 """A person's id at Discord, in quotes: YAML would take it for a number."""
+SlackId = Annotated[str, AfterValidator(_is_member_id)]
+"""A member's id at Slack."""
 MailAddress = Annotated[str, AfterValidator(_is_mail_address)]
 """In lower case: no server in use tells two persons apart by case."""
 
@@ -87,8 +95,9 @@ class ChannelFields(Strict):
     guest: GuestFields | None = None
     """With ``strangers: guest``: as whom they talk."""
 
-    secret_field: ClassVar[str] = "token"
-    """The field with the channel's own secret."""
+    def secrets(self) -> dict[str, str]:
+        """Return the fields with the channel's own secrets, and where each is."""
+        raise NotImplementedError
 
     def addresses(self) -> list[str]:
         """Return where the channel connects to, as addresses of HTTP."""
@@ -114,6 +123,9 @@ class DiscordFields(ChannelFields):
     """The address of Discord's REST interface, or of a proxy of yours before it."""
     gateway: Annotated[str, Field(pattern=r"^wss?://[^\s/]+/?$", max_length=200)] = "wss://gateway.discord.gg"
     """The address of Discord's gateway, or of a proxy of yours before it."""
+
+    def secrets(self) -> dict[str, str]:
+        return {"token": self.token}
 
     def addresses(self) -> list[str]:
         return [self.api, self.gateway.replace("ws", "http", 1)]
@@ -151,7 +163,8 @@ class EmailFields(ChannelFields):
     max_answers_per_hour: Annotated[int, Field(ge=1, le=1000)] = 20
     """Of one sender, how many mails are answered in an hour; further ones are not."""
 
-    secret_field = "password"
+    def secrets(self) -> dict[str, str]:
+        return {"password": self.password}
 
     def addresses(self) -> list[str]:
         return [f"https://{address.partition('://')[2]}" for address in (self.imap, self.smtp)]
@@ -162,6 +175,35 @@ class EmailFields(ChannelFields):
             raise ValueError("`imap` has to be encrypted, since the password goes there; write imaps://")
         if self.address in self.people:
             raise ValueError("`people` has the channel's own address, whose mails are never answered")
+        return self
+
+
+class SlackFields(ChannelFields):
+    """An app of Slack."""
+
+    token: Reference
+    """The bot's token, ``xoxb-...``."""
+    app_token: Reference | None = None
+    """The app's token, ``xapp-...``: Slack delivers through a connection that the app opens (Socket Mode)."""
+    signing_secret: Reference | None = None
+    """The app's signing secret: Slack delivers by HTTP to ``/slack/events`` of this process."""
+    people: dict[SlackId, PersonFields] = Field(default_factory=dict)
+    api: Address = "https://slack.com/api/"
+    """The address of Slack's Web API, or of a proxy of yours before it."""
+
+    def secrets(self) -> dict[str, str]:
+        names = ("token", "app_token", "signing_secret")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def addresses(self) -> list[str]:
+        return [self.api]
+
+    @model_validator(mode="after")
+    def _has_one_way_in(self) -> Self:
+        if (self.app_token is None) == (self.signing_secret is None):
+            raise ValueError("has to have either `app_token` (Socket Mode) or `signing_secret` (HTTP)")
+        if self.api.startswith("http:") and not is_here(self.api):
+            raise ValueError("`api` has to be encrypted, since the bot's token goes there; write https://")
         return self
 
 
@@ -178,6 +220,7 @@ class ChannelsFields(Strict):
     """Callboard's address."""
     discord: DiscordFields | None = None
     email: EmailFields | None = None
+    slack: SlackFields | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,7 +235,7 @@ class ChannelStart:
     """The folder of the machine's state."""
 
 
-_SECTIONS: dict[str, type[Strict]] = {"discord": DiscordFields, "email": EmailFields}
+_SECTIONS: dict[str, type[Strict]] = {"discord": DiscordFields, "email": EmailFields, "slack": SlackFields}
 
 
 def _section_of(location: Place) -> type[Strict]:
