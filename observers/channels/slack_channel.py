@@ -12,6 +12,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from html import unescape
 from typing import Any, TypeVar
 
 import aiohttp
@@ -37,10 +38,7 @@ MAX_CHARS = 4_700
 """Of Slack's 12,000, since each escape makes a text longer."""
 LATER_S = 3.0
 """After an error of Slack, or of the network, until the next attempt."""
-MAX_STREAMS = 1000
 ACTION, FORM = "callboard", "callboard-form"
-EVENT = "callboard_answer"
-"""The name of the metadata of a message, which say to which message it replies."""
 STYLES = {"good": "primary", "bad": "danger"}
 REFUSED = ("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "not_allowed_token_type")
 BUSY = ("ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout")
@@ -77,8 +75,7 @@ class SlackChannel:
     def _listen(self) -> None:
         self._app.event("app_mention")(self._on_message)
         self._app.event("message")(self._on_message)
-        for event in ("assistant_thread_started", "assistant_thread_context_changed"):
-            self._app.event(event)(_ignore)
+        self._app.event(re.compile("^assistant_thread_"))(_ignore)
         self._app.action(re.compile(rf"^{ACTION}:\d+$"))(self._on_press)
         self._app.view(FORM)(self._on_form)
 
@@ -142,22 +139,19 @@ class SlackChannel:
         if self.conversations is None or not is_plain or not (is_direct or event["type"] == "app_mention"):
             return
         message = self._incoming(event, str(event["channel"]))
-        team = str(event.get("team") or context.get("team_id") or "")
-        self._recipients[message.message_id] = (team, message.author_id)
-        if len(self._recipients) > MAX_STREAMS:
+        self._recipients[message.message_id] = (str(event.get("team") or context.get("team_id")), message.author_id)
+        if len(self._recipients) > 1000:
             del self._recipients[next(iter(self._recipients))]
         self.conversations.receive(message)
 
     def _incoming(self, event: Mapping[str, Any], channel: str) -> PersonMessage:
-        stamp = str(event["ts"])
-        text = str(event.get("text") or "").replace(f"<@{self.account}>", "")
-        for escape, character in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
-            text = text.replace(escape, character)
+        stamp, user = str(event["ts"]), str(event.get("user") or "")
+        text = unescape(str(event.get("text") or "").replace(f"<@{self.account}>", ""))
         return PersonMessage(
             message_id=f"{channel}.{stamp}",
             place=f"{channel}:{event.get('thread_ts') or stamp}",
-            author_id=str(event.get("user") or ""),
-            author_name=str(event.get("user") or ""),
+            author_id=user,
+            author_name=user,
             text=text.strip(),
             attachments=[str(file.get("name") or "file") for file in event.get("files") or ()],
         )
@@ -184,11 +178,8 @@ class SlackChannel:
     async def _whisper(self, where: Mapping[str, Any], user: str, sentence: str) -> None:
         """Show a sentence to one person alone."""
         text = escaped(shown(sentence))[:MAX_CHARS]
-        await _delivered(
-            self._client.chat_postEphemeral(
-                channel=str(where["channel"]), thread_ts=where["thread"], user=user, text=text
-            )
-        )
+        channel, thread = str(where["channel"]), where["thread"]
+        await _delivered(self._client.chat_postEphemeral(channel=channel, thread_ts=thread, user=user, text=text), "-")
 
     # --- what is sent to Slack
 
@@ -196,16 +187,18 @@ class SlackChannel:
         self, place: str, text: str, *, reply_to: str, key: str, buttons: Sequence[Button] = ()
     ) -> PostDelivery:
         channel, thread = place.split(":")
-        if self._records.noted(note := f"posting-{key}") is not None:
-            if (earlier := await self._earlier(place, reply_to, key)) is not None:
-                return PostDelivery(state="done", message_id=earlier)
+        note = f"posting-{key}"
+        earlier = [] if self._records.noted(note) is None else await self._own(place, reply_to)
+        for stamp, _, own_key in earlier:  # its answer was lost
+            if own_key == key or (not own_key and self._is_answer(key)):
+                return PostDelivery(state="done", message_id=stamp)
         self._records.note(note, True, time.time())
         recipient = self._recipients.get(reply_to)
-        if self._can_stream and recipient is not None and not buttons and key.startswith(f"{self.name}-"):
-            delivery = await self._start_stream(channel, thread, recipient, _body_of(text))
+        if self._can_stream and recipient is not None and not buttons and self._is_answer(key):
+            delivery = await self._start_stream(channel, thread, recipient, _grown(text))
             if delivery is not None:
                 return delivery
-        metadata = {"event_type": EVENT, "event_payload": {"reply_to": reply_to, "key": key}}
+        metadata = {"event_type": "callboard_answer", "event_payload": {"reply_to": reply_to, "key": key}}
         request = self._client.chat_postMessage(
             channel=channel,
             thread_ts=thread,
@@ -219,16 +212,6 @@ class SlackChannel:
             self._texts[delivery.message_id] = (text, tuple(buttons))
         return delivery
 
-    async def _earlier(self, place: str, reply_to: str, key: str) -> str | None:
-        """Return the message of an earlier attempt, whose answer was lost."""
-        others = self._records.answers_in(place)
-        for message in await self._replies(place, oldest=reply_to.partition(".")[2]):
-            payload = (message.get("metadata") or {}).get("event_payload") or {}
-            is_stream = not payload and key.startswith(f"{self.name}-") and message["ts"] not in others
-            if message.get("user") == self.account and (payload.get("key") == key or is_stream):
-                return str(message["ts"])
-        return None
-
     async def _start_stream(
         self, channel: str, thread: str, recipient: tuple[str, str], body: str
     ) -> PostDelivery | None:
@@ -240,7 +223,7 @@ class SlackChannel:
                 thread_ts=thread,
                 recipient_team_id=team,
                 recipient_user_id=user,
-                markdown_text=escaped(body) or None,
+                markdown_text=body or None,
             )
         except SlackApiError as error:
             if _state_of(error) == "gone" and error.response.get("error") not in ("channel_not_found", "is_archived"):
@@ -257,14 +240,13 @@ class SlackChannel:
         channel = place.split(":", maxsplit=1)[0]
         if self._texts.get(message_id) == (text, tuple(buttons)):
             return PostDelivery(state="done", message_id=message_id)
-        if (body := self._streams.get(message_id)) is not None and _body_of(text).startswith(body):
-            return await self._append(channel, message_id, body, _body_of(text))
+        if (body := self._streams.get(message_id)) is not None and _grown(text).startswith(body):
+            return await self._append(channel, message_id, body, _grown(text))
         # Not written by an update before: it may be a stream whose text was withdrawn, or of an earlier process.
         if message_id not in self._texts and not await self._stop(channel, message_id):
             return PostDelivery(state="later", wait_s=LATER_S)
-        delivery = await _delivered(
-            self._client.chat_update(channel=channel, ts=message_id, **_content(text, buttons)), message_id
-        )
+        request = self._client.chat_update(channel=channel, ts=message_id, **_content(text, buttons))
+        delivery = await _delivered(request, message_id)
         if delivery.state == "done":
             self._texts[message_id] = (text, tuple(buttons))
         return delivery
@@ -272,10 +254,8 @@ class SlackChannel:
     async def _append(self, channel: str, message_id: str, before: str, body: str) -> PostDelivery:
         if body == before:
             return PostDelivery(state="done", message_id=message_id)
-        more = escaped(body[len(before) :])
-        delivery = await _delivered(
-            self._client.chat_appendStream(channel=channel, ts=message_id, markdown_text=more), message_id
-        )
+        request = self._client.chat_appendStream(channel=channel, ts=message_id, markdown_text=body[len(before) :])
+        delivery = await _delivered(request, message_id)
         if delivery.state == "done":
             self._streams[message_id] = body
         return delivery
@@ -289,9 +269,8 @@ class SlackChannel:
 
     async def _stop(self, channel: str, message_id: str) -> bool:
         """Return whether the message is no stream any more."""
-        delivery = await _delivered(
-            self._client.chat_stopStream(channel=channel, ts=message_id), message_id, log_it=False
-        )
+        request = self._client.chat_stopStream(channel=channel, ts=message_id)
+        delivery = await _delivered(request, message_id, log_it=False)
         if delivery.state == "later":
             return False
         self._streams.pop(message_id, None)
@@ -303,17 +282,24 @@ class SlackChannel:
         return next((self._incoming(each, channel) for each in messages if each.get("ts") == stamp), None)
 
     async def replies(self, place: str, message_id: str) -> list[str]:
-        stamp = message_id.partition(".")[2]
-        others = self._records.answers_in(place)
-        own = [each for each in await self._replies(place, oldest=stamp) if each.get("user") == self.account]
-        return [str(each["ts"]) for each in own if self._is_reply(each, message_id, others)]
+        own = await self._own(place, message_id)
+        return [stamp for stamp, reply_to, key in own if reply_to == message_id and (not key or self._is_answer(key))]
 
-    def _is_reply(self, message: Mapping[str, Any], message_id: str, others: set[str]) -> bool:
-        """Return whether a message answers another one; a stream does not say so, and is known or new."""
-        payload = (message.get("metadata") or {}).get("event_payload") or {}
-        if payload:
-            return payload.get("reply_to") == message_id and str(payload.get("key", "")).startswith(f"{self.name}-")
-        return str(message["ts"]) not in others
+    async def _own(self, place: str, message_id: str) -> list[tuple[str, str, str]]:
+        """Return the app's messages behind one: the time stamp, which message it replies to, and its key.
+
+        A stream does not say that; one that no answer has was started as an earlier process ended, and has no key.
+        """
+        answers, own = self._records.answers_in(place), []
+        for message in await self._replies(place, oldest=message_id.partition(".")[2]):
+            payload = (message.get("metadata") or {}).get("event_payload") or {}
+            if message.get("user") == self.account and (payload or message["ts"] not in answers):
+                own.append((str(message["ts"]), payload.get("reply_to", message_id), payload.get("key", "")))
+        return own
+
+    def _is_answer(self, key: str) -> bool:
+        """Return whether a message's key is that of an answer, and not that of a question."""
+        return key.startswith(f"{self.name}-")
 
     async def _replies(self, place: str, **span: str) -> list[dict[str, Any]]:
         """Return messages of a thread; nothing where it is gone."""
@@ -334,9 +320,9 @@ async def _ignore() -> None:
     """An event that needs nothing."""
 
 
-def _body_of(text: str) -> str:
-    """Return the part of an unfinished answer that stays."""
-    return "" if text == THINKING else without_remark(text)
+def _grown(text: str) -> str:
+    """Return the part of an unfinished answer that stays, as a stream has it."""
+    return "" if text == THINKING else escaped(without_remark(text))
 
 
 def _content(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
@@ -347,13 +333,8 @@ def _content(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = [{"type": "markdown", "text": text}]
     if buttons:
         elements = [
-            {
-                "type": "button",
-                "action_id": f"{ACTION}:{number}",
-                "value": button.token,
-                "text": _plain(button.label),
-                **({"style": STYLES[button.style]} if button.style in STYLES else {}),
-            }
+            {"type": "button", "action_id": f"{ACTION}:{number}", "value": button.token, "text": _plain(button.label)}
+            | ({"style": STYLES[button.style]} if button.style in STYLES else {})
             for number, button in enumerate(buttons)
         ]
         blocks.append({"type": "actions", "elements": elements})
@@ -397,13 +378,10 @@ async def _delivered(request: Awaitable[Any], message_id: str = "", *, log_it: b
         answer = await request
     except (SlackApiError, *NETWORK) as error:
         if log_it:
-            log.warning("Slack did not take a message", extra={"problem": _code_of(error)})
+            problem = str(getattr(error, "response", {}).get("error", error))
+            log.warning("Slack did not take a message", extra={"problem": problem})
         return _delivery_of(error)
     return PostDelivery(state="done", message_id=message_id or str(answer["ts"]))
-
-
-def _code_of(error: Exception) -> str:
-    return str(error.response.get("error")) if isinstance(error, SlackApiError) else str(error)
 
 
 def _state_of(error: SlackApiError) -> str:
@@ -416,8 +394,6 @@ def _delivery_of(error: Exception) -> PostDelivery:
         return PostDelivery(state="later", wait_s=LATER_S)
     if _state_of(error) == "gone":
         return PostDelivery(state="gone")
-    headers: Mapping[str, str] = getattr(error.response, "headers", {})
-    try:
-        return PostDelivery(state="later", wait_s=min(float(headers.get("Retry-After", LATER_S)), 3600.0))
-    except ValueError:
-        return PostDelivery(state="later", wait_s=LATER_S)
+    text = str(getattr(error.response, "headers", {}).get("Retry-After", ""))
+    wait_s = min(float(text), 3600.0) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text, re.ASCII) else LATER_S
+    return PostDelivery(state="later", wait_s=wait_s)

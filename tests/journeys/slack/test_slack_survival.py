@@ -106,7 +106,7 @@ def test_a_channel_that_is_gone_ends_its_answer_alone(slack: FakeSlack, bot: Sla
             "",
             "has to have either `app_token` (Socket Mode) or",
         ),
-        ("UBEN", "ben", "the member ID of the profile's menu"),
+        ("UBEN", "ben", "the member ID that the profile's menu"),
     ],
 )
 def test_a_section_that_cannot_be_used_starts_no_app(

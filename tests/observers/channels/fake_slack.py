@@ -116,12 +116,8 @@ class FakeSlack:
         [actions] = [block for block in message["blocks"] if block["type"] == "actions"]
         [button] = [each for each in actions["elements"] if each["text"]["text"] == label]
         container = {"type": "message", "channel_id": message["channel"], "message_ts": message["ts"]}
-        body: dict[str, Any] = {
-            "type": "block_actions",
-            "user": {"id": user, "team_id": TEAM},
-            "team": {"id": TEAM},
-            "token": "x",
-        }
+        body: dict[str, Any] = {"type": "block_actions", "user": {"id": user, "team_id": TEAM}, "token": "x"}
+        body |= {"team": {"id": TEAM}}
         body |= {"container": container | {"thread_ts": message["thread_ts"]}, "trigger_id": f"t{next(self._numbers)}"}
         body |= {"actions": [{**button, "block_id": "b", "action_ts": self._stamp()}], "api_app_id": "A1"}
         self.deliver("interactive", body)
