@@ -60,6 +60,8 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
             MAIL + SMTP + IMAP + "  people: {S@x.org: {principal: a, key: 'env:K'}}\n",
             ":8: email.people: `people` has",
         ),
+        ("slack:\n  token: ${T}\n", ":1: slack: has to have either `app_token` (Socket Mode) or "),
+        ("slack:\n  token: ${T}\n  app_token: ${A}\n  api: http://a.org\n", ":4: slack.api: `api` has to be encrypted"),
         (BOT + "  token: ${U}\n", ":3: discord.token: is written twice; "),
     ],
 )
