@@ -49,6 +49,8 @@ USERS: dict[str, tuple[str, str]] = {
     "worker": ("cli.commands.worker:worker", "Keep worker processes running on this machine."),
     "web": ("cli.commands.web:web", "Serve HTTP and the page."),
     "discord": ("cli.commands.discord:discord", "Answer persons on Discord with an agent."),
+    "slack": ("cli.commands.slack:slack", "Answer persons on Slack with an agent."),
+    "email": ("cli.commands.email:email", "Answer the mails of a mailbox with an agent."),
     "policy": ("cli.commands.policy:policy", "Check the policy, and try it on recorded runs."),
     "audit": ("cli.commands.audit:audit", "List, verify and export the audit log."),
     "migrate": ("cli.commands.database:migrate", "Bring the database to the schema this code needs."),

@@ -20,7 +20,7 @@ NEEDED = tuple(
     """
     aiohttp alembic authlib blinker cel_expr_python celery click cryptography discord flask flask_sock gunicorn
     hiredis httpx httpx_sse httpx2 joserfc jsonschema_rs kombu limits litellm mcp minijinja opentelemetry.proto orjson
-    prometheus_client pydantic pydantic_settings dotenv re2 redis sqlalchemy wrapt yaml
+    prometheus_client pydantic pydantic_settings dotenv re2 redis slack_bolt sqlalchemy wrapt yaml
     """.split()
 )
 """The dependencies of pyproject.toml, by their import names."""

@@ -89,7 +89,7 @@ class PostgresCluster:
     def __init__(self, disk: SlowDisk | None = None) -> None:
         """``disk``: what the server's commits wait for; without one it does not wait for a disk at all."""
         self._disk = disk
-        self._user = _unprivileged() if os.geteuid() == 0 else None
+        self._user = unprivileged() if os.geteuid() == 0 else None
         self._databases = 0
         self._connection: psycopg.Connection | None = None
 
@@ -186,7 +186,7 @@ class PostgresCluster:
         subprocess.run(command, check=True, capture_output=True, cwd="/")
 
 
-def _unprivileged() -> str:
+def unprivileged() -> str:
     """Return a user who is not root."""
     names = {entry.pw_name for entry in pwd.getpwall()}
     return next((name for name in ("postgres", "nobody") if name in names), getpass.getuser())

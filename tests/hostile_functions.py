@@ -54,6 +54,8 @@ from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
 from config.text.names import did_you_mean
 from config.text.visible import one_line, visible
+from observers.channels.mailbox import responses_in
+from observers.channels.mails import MailPart, envelope_of, parts_in, text_of
 from observers.channels.texts import parts_of, shown
 from observers.logfile import reader as logfiles
 from observers.logfile.record import HeldText, cleaned
@@ -99,6 +101,22 @@ def _fed(wire: Any) -> Callable[[str], object]:
 def _asked(sentence: str, *results: str) -> ModelCall:
     results_shown = [{"role": "tool", "tool_call_id": "1", "content": result} for result in results]
     return ModelCall(model="demo/assistant", messages=[{"role": "user", "content": sentence}, *results_shown])
+
+
+def envelope_with(text: str) -> object:
+    """Read headers whose values are the text, as long as a channel fetches them."""
+    names = "From Subject References Message-ID Authentication-Results Precedence".split()
+    head = "".join(f"{name}: {text[:10_000]}\r\n" for name in names)
+    return envelope_of(head.encode(errors="replace")[:65_536], "steward@callboard.example", "mx")
+
+
+def mail_part(kind: str) -> MailPart:
+    names = {"encoding": "quoted-printable", "charset": "utf-8", "file_name": ""}
+    return MailPart(section="1", kind=kind, is_attachment=False, **names)
+
+
+def structure_of(line: bytes) -> object:
+    return [list(parts_in(value)) for values in responses_in([line]) for value in values.values()]
 
 
 def _described(text: str) -> object:
@@ -269,6 +287,10 @@ IN_PIECES: Mapping[str, Callable[[str], object]] = {
     "a docstring": _described,
     "a log line": one_line,
     "text for a terminal": visible,
+    "headers of a mail": envelope_with,
+    "text of a mail": lambda text: text_of(text.encode(errors="replace")[:65_536], mail_part("text/plain")),
+    "text of a mail in HTML": lambda text: text_of(text.encode(errors="replace")[:65_536], mail_part("text/html")),
+    "structure of a mail": lambda text: structure_of(f"1 (UID 1 BODYSTRUCTURE ({text}".encode(errors="replace")),
     "text for a channel": lambda text: parts_of(shown(text), 1990),
     "what an MCP server streams": _counted,
     "what an MCP server writes": _flat,

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import click
 
 from cli import options
+from cli.channel_start import start_of
 from cli.main import CallerPath
-from config.errors import BadRequest
-from config.folders import ROOT
-from config.logs import configure_logging
-from observers.channels.table import load_channels
-
-CLIENT = ROOT / "clients" / "python"
-"""The client that this checkout has; its version fits the server's, an installed one may be older."""
 
 
 @click.command()
@@ -26,13 +19,7 @@ CLIENT = ROOT / "clients" / "python"
 @options.state_dir
 def discord(file: Path | None, host: str | None, port: int, state_dir: Path | None) -> None:
     """Answer persons on Discord with an agent, until Ctrl-C or SIGTERM (docs/channels.md)."""
-    settings = options.apply(state_dir=state_dir)
-    file = file or ROOT / "config" / "channels.yaml"
-    if not file.exists():
-        raise BadRequest(f"{file} does not exist; docs/channels.md shows what it has, --config names another one.")
-    fields = load_channels(file)
-    configure_logging(settings, "discord")
-    sys.path.insert(0, str(CLIENT))
-    from observers.channels.process import serve_discord
+    start = start_of("discord", file, state_dir)
+    from observers.channels.process import serve_channel
 
-    asyncio.run(serve_discord(file, fields, settings.state, host or "127.0.0.1", port))
+    asyncio.run(serve_channel(start, host or "127.0.0.1", port))

@@ -92,6 +92,17 @@ class ChannelLimits:
     """Of the burst, how many are kept for ends of answers and for questions."""
     form_fields: int = 5
     """Fields of the longest form."""
+    can_edit: bool = True
+    """Whether a message that was sent can be replaced; else an answer is one message, sent when the run has ended."""
+    has_buttons: bool = True
+    """Whether persons press buttons; else each question is a message to each person who may answer it, with a link."""
+    answers_strangers: bool = True
+    """Whether a stranger that is refused gets a sentence."""
+
+
+def place_of_person(place: str, person_id: str) -> str:
+    """Return where one person alone reads what belongs to a place; only for platforms without buttons."""
+    return f"{place} {person_id}"
 
 
 class Channel(Protocol):
@@ -118,3 +129,6 @@ class Channel(Protocol):
 
     async def replies(self, place: str, message_id: str) -> list[str]:
         """Return the bot's messages that reply to one, the oldest first."""
+
+    async def finish(self, place: str, message_id: str) -> None:
+        """Close a message of the bot that will not change any more, where the platform knows that state."""

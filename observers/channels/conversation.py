@@ -131,7 +131,8 @@ class Conversations:
         """Answer a message; one that was received before is not answered again."""
         talk = Talk(message_id=message.message_id, place=message.place, author_id=message.author_id)
         if self._people.speaker(message.author_id) is None:
-            self._refuse(talk)
+            if self._channel.limits.answers_strangers:
+                self._refuse(talk)
         elif self._records.begin(talk, time.time()):
             self._tasks.start(self._answer(talk, message))
 
@@ -193,8 +194,7 @@ class Conversations:
         if not text:
             await self._finish(post, talk, "Your message has no text that I can read.")
             return None
-        post.show(lambda: THINKING)
-        self._outlets.update(post)
+        self._grow(post, lambda: THINKING)
         correlation = f"{self._channel.name}-{message.message_id}"
         self._tasks.start(self._log_event(person, message, correlation))
 
@@ -262,8 +262,7 @@ class Conversations:
                         after, transcript.is_away = event.seq, False
                         self._take(event, transcript, talk)
                         if transcript.end is None:
-                            post.show(transcript.text)
-                            self._outlets.update(post)
+                            self._grow(post, transcript.text)
                 if transcript.end is None:
                     return
             except CallboardError as error:
@@ -271,8 +270,7 @@ class Conversations:
                     await self._finish(post, talk, f"I cannot follow the run {handle.run_id}: {error}")
                     return
                 transcript.is_away = True
-                post.show(transcript.text)
-                self._outlets.update(post)
+                self._grow(post, transcript.text)
                 await asyncio.sleep(AWAY_S)
         self._questions.end(talk)
         await self._finish(post, talk, transcript.text())
@@ -282,10 +280,18 @@ class Conversations:
         if isinstance(event, ApprovalEvent):
             self._questions.take(event, talk)
 
+    def _grow(self, post: Post, text: Callable[[], str]) -> None:
+        """Show what an unfinished answer says, where a later text can replace it."""
+        if self._channel.limits.can_edit:
+            post.show(text)
+            self._outlets.update(post)
+
     async def _finish(self, post: Post, talk: Talk, text: str) -> None:
         post.show(lambda: text, is_urgent=True)
         self._outlets.update(post)
         await post.complete()
+        for message_id in talk.posted if not post.is_gone else ():
+            await self._channel.finish(talk.place, message_id)
         self._records.over(talk)
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import aiohttp
 import discord
 import yarl
+from aiohttp import web
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
@@ -44,9 +45,11 @@ class DiscordChannel(discord.Client):
     """One bot. A direct conversation, a channel of a server and a thread of it are a place each."""
 
     name = "discord"
+    problem = "Discord's gateway is not connected."
     limits = ChannelLimits(max_chars=MAX_CHARS)
 
-    def __init__(self, fields: DiscordFields) -> None:
+    def __init__(self, fields: DiscordFields, token: str) -> None:
+        self._token = token
         intents = discord.Intents.none()
         intents.guilds = intents.guild_messages = intents.dm_messages = True
         intents.message_content = fields.answers == "all"  # of messages to the bot it is there without
@@ -66,14 +69,14 @@ class DiscordChannel(discord.Client):
         Route.BASE = fields.api.rstrip("/")
         DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(fields.gateway)
 
-    async def serve(self, token: str) -> None:
+    async def serve(self) -> None:
         """Serve until ``close``.
 
         Raises:
             CHANNEL_REFUSED: Discord does not know the token, or does not let the bot read messages.
         """
         try:
-            await self._log_in(token)
+            await self._log_in(self._token)
             await self.connect()
         except discord.LoginFailure as error:
             problem = "the token is not that of a bot; copy it again from the developer portal (page Bot)."
@@ -210,6 +213,12 @@ class DiscordChannel(discord.Client):
             return [message async for message in messages]
 
         return [str(message.id) for message in await _read(history) or () if self._is_reply(message, message_id)]
+
+    def routes(self) -> list[web.RouteDef]:
+        return []
+
+    async def finish(self, place: str, message_id: str) -> None:
+        return None
 
     def _is_reply(self, message: discord.Message, message_id: str) -> bool:
         reference = message.reference

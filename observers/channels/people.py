@@ -63,6 +63,11 @@ class People:
         """Return the person whom the table has."""
         return self._people.get(user_id)
 
+    def deciders(self, asker: str) -> list[tuple[str, Speaker]]:
+        """Return the persons who may answer the questions of a person's runs, as far as the table says."""
+        persons = self._people.items()
+        return [each for each in persons if each[1].decides == "all" or (each[1].decides == "own" and each[0] == asker)]
+
     def speaker(self, user_id: str) -> Speaker | None:
         """Return as whom this person may talk; None: a stranger that is refused."""
         return self._people.get(user_id) or self._guest

@@ -59,7 +59,7 @@ class Post:
         reply_to: str,
         key: str,
         posted: Sequence[str] = (),
-        keep: Callable[[Sequence[str]], None],
+        keep: Callable[[Sequence[str]], object],
     ) -> None:
         """``posted``: the messages that are there. ``keep`` is called with all of them after each new one."""
         self.place, self._reply_to, self._key, self._keep = place, reply_to, key, keep
@@ -83,13 +83,13 @@ class Post:
         """Return once the messages show what they have to, or cannot."""
         await self._is_complete.wait()
 
-    def next_change(self, max_chars: int) -> tuple[int, Shown] | None:
+    def next_change(self, limits: ChannelLimits) -> tuple[int, Shown] | None:
         """Return which message has to be changed next, or is missing, and what it has to show; None: all do."""
-        parts = parts_of(shown(self._text()), max_chars) or ["…"]
+        parts = parts_of(shown(self._text()), limits.max_chars) or ["…"]
         parts += ["-# …"] * (len(self._messages) - len(parts))  # a part that is not needed any more
         for index, part in enumerate(parts):
             goal = (part, self._buttons if index == len(parts) - 1 else ())
-            if index == len(self._messages) or self._shows[index] != goal:
+            if index == len(self._messages) or (limits.can_edit and self._shows[index] != goal):
                 return index, goal
         self.settle()
         return None
@@ -154,6 +154,10 @@ class Outlets:
         self._channel, self._tasks = channel, tasks
         self._places: dict[str, _Outlet] = {}
 
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what has to be done before a post can be shown."""
+        self._tasks.start(work)
+
     def update(self, post: Post) -> None:
         """Bring to the platform what ``post`` has to show now."""
         if post.is_gone:
@@ -196,7 +200,7 @@ class _Outlet:
             self._is_writing = False
 
     async def _write_one(self, post: Post) -> None:
-        change = post.next_change(self._channel.limits.max_chars)
+        change = post.next_change(self._channel.limits)
         if change is None:
             self._posts.remove(post)
             return

@@ -6,9 +6,11 @@ pressed and with the digest of what that person was shown.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +18,7 @@ from callboard_client import ApprovalEvent, CallboardError, RequestRefused
 from config.errors import Permanent
 from config.text.names import counted_names
 from config.text.visible import visible
-from observers.channels.channel import AnswerField, Button, Channel, Form, Press
+from observers.channels.channel import AnswerField, Button, Channel, Form, Press, place_of_person
 from observers.channels.people import People, Speaker
 from observers.channels.posts import Outlets, Post
 from observers.channels.records import OpenQuestion, Records, Talk
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 
 MAX_ARGUMENTS_CHARS = 1200
 """Of a call's arguments that a question shows; one that does not fit cannot be approved here."""
+LINK_AGAIN_S = 10.0
+"""Between two attempts to make a link while the server is away."""
 OVER = "This question takes no answer any more."
 FIRST = "Your approval counts; the run waits for another answer."
 LABELS = {
@@ -45,6 +49,7 @@ class Questions:
         self._channel, self._people, self._records, self._outlets = channel, people, records, outlets
         self._posts: dict[str, Post] = {}
         self._deciding: set[str] = set()
+        self._asking: set[str] = set()
         self._taken: set[tuple[str, str]] = set()
         """Who has answered which open question: the token, and the person's id."""
 
@@ -63,6 +68,9 @@ class Questions:
         )
         if question.is_closed:
             return
+        if not self._channel.limits.has_buttons:
+            self._take_for_links(event, question, talk)
+            return
         if event.decision is None:
             buttons = self._buttons(event, question)
             self._show(question, talk, lambda: asked(event, is_answerable=bool(buttons)), buttons)
@@ -74,7 +82,53 @@ class Questions:
         """Take the buttons of all open questions of a run away, which has ended."""
         for question in self._records.open_questions(talk):
             self._records.close_question(question)
-            self._show(question, talk, lambda: OVER, ())
+            if self._channel.limits.has_buttons:
+                self._show(question, talk, lambda: OVER, ())
+
+    def _take_for_links(self, event: ApprovalEvent, question: OpenQuestion, talk: Talk) -> None:
+        if event.decision is not None:
+            self._records.close_question(question)
+            return
+        for person_id, person in self._people.deciders(talk.author_id):
+            name = f"asked-{question.token}-{person_id}"
+            if name not in self._asking and self._records.noted(name) is None:
+                self._asking.add(name)
+                self._outlets.start(self._ask_by_link(event, question, talk, person_id, person))
+
+    async def _ask_by_link(
+        self, event: ApprovalEvent, question: OpenQuestion, talk: Talk, person_id: str, person: Speaker
+    ) -> None:
+        """Send one person a question with a link that this person alone can use, once."""
+        link = await self._link(event, person)
+        current = self._records.question(question.token)
+        is_asker = person_id == talk.author_id
+        if current is None or current.is_closed or (link is None and not is_asker):
+            return  # it was answered meanwhile, or is not for this person
+        name = f"asked-{question.token}-{person_id}"
+        post = Post(
+            talk.place if is_asker else place_of_person(talk.place, person_id),
+            reply_to=talk.message_id,
+            key=name,
+            keep=lambda ids: self._records.note(name, ids[-1], time.time()),
+        )
+        post.show(lambda: asked(event, is_answerable=link is not None, link=link or ""), is_urgent=True)
+        self._outlets.update(post)
+
+    async def _link(self, event: ApprovalEvent, person: Speaker) -> str | None:
+        """Return a link to a question; None: the server does not let this person answer it."""
+        while True:
+            try:
+                await self._people.compare(person)
+                handle = await person.callboard.handle(event.run_id)
+                return (await handle.link(event.approval_id, person.principal)).url
+            except CallboardError as error:
+                if isinstance(error, RequestRefused) and not error.retryable:
+                    return None
+                log.warning("a link to a question was not made yet", extra={"problem": str(error)})
+                await asyncio.sleep(LINK_AGAIN_S)
+            except Permanent as error:  # the key is another principal's
+                log.error("a key of the table is not used", extra={"problem": str(error)})
+                return None
 
     def _show(self, question: OpenQuestion, talk: Talk, text: Callable[[], str], buttons: Sequence[Button]) -> None:
         post = self._posts.get(question.token)
@@ -180,8 +234,8 @@ def _arguments(event: ApprovalEvent) -> str:
     return visible(json.dumps(event.arguments, ensure_ascii=False, indent=1)).replace("`", "\\u0060")
 
 
-def asked(event: ApprovalEvent, *, is_answerable: bool) -> str:
-    """Return a question as it is shown."""
+def asked(event: ApprovalEvent, *, is_answerable: bool, link: str = "") -> str:
+    """Return a question as it is shown; ``link`` is where one person answers it."""
     lines = [f"**{event.reason or 'The agent asks for your decision.'}**"]
     arguments = _arguments(event)
     if event.name and arguments:
@@ -189,6 +243,8 @@ def asked(event: ApprovalEvent, *, is_answerable: bool) -> str:
     if (event.approvers or 1) > 1:
         by = f": {', '.join(counted_names(event.approved_by))}" if event.approved_by else ""
         lines.append(f"{len(event.approved_by or ())} of {event.approvers} approvals{by}")
+    if link:
+        lines.append(f"\nAnswer it here, once: {link}\nAn answer to this message does not answer the question.")
     if not is_answerable:
         lines.append(f"Answer it on the page, or with `callboard approve {event.run_id}`.")
     return "\n".join(lines)

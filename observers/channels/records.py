@@ -18,6 +18,8 @@ from observers.channels.errors import CHANNEL_RUNNING
 
 KEPT_S = 7 * 24 * 3600
 """For how long an answered message is remembered; the platform does not deliver one again after that."""
+NOTES_KEPT_S = 60 * 24 * 3600
+"""For how much longer notes are kept, since a run may wait for a person."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS talks (
     message_id TEXT PRIMARY KEY, place TEXT NOT NULL, author_id TEXT NOT NULL, at REAL NOT NULL,
@@ -27,6 +29,7 @@ CREATE TABLE IF NOT EXISTS questions (
     token TEXT PRIMARY KEY, run_id TEXT NOT NULL, approval_id TEXT NOT NULL, talk TEXT NOT NULL, asker TEXT NOT NULL,
     digest TEXT, form TEXT, message_id TEXT, is_closed INTEGER NOT NULL DEFAULT 0, UNIQUE (run_id, approval_id)
 );
+CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL, at REAL NOT NULL);
 """
 
 
@@ -83,6 +86,7 @@ class Records:
         over = "SELECT message_id FROM talks WHERE is_over AND at < ?"
         self._database.execute(f"DELETE FROM questions WHERE talk IN ({over})", (before_s,))
         self._database.execute("DELETE FROM talks WHERE is_over AND at < ?", (before_s,))
+        self._database.execute("DELETE FROM notes WHERE at < ?", (before_s - NOTES_KEPT_S,))
 
     def close(self) -> None:
         """Let another process open the file."""
@@ -94,6 +98,21 @@ class Records:
         row = (talk.message_id, talk.place, talk.author_id, now_s)
         sql = "INSERT OR IGNORE INTO talks (message_id, place, author_id, at) VALUES (?, ?, ?, ?)"
         return self._database.execute(sql, row).rowcount == 1
+
+    def count_of(self, author_id: str, since_s: float) -> int:
+        """Return how many messages of a person were taken since a time."""
+        sql = "SELECT count(*) FROM talks WHERE author_id = ? AND at >= ?"
+        return int(self._database.execute(sql, (author_id, since_s)).fetchone()[0])
+
+    def note(self, name: str, value: Any, now_s: float) -> None:
+        """Keep what a platform needs to find something again, such as how far a mailbox was read."""
+        sql = "INSERT OR REPLACE INTO notes (name, value, at) VALUES (?, ?, ?)"
+        self._database.execute(sql, (name, json.dumps(value), now_s))
+
+    def noted(self, name: str) -> Any:
+        """Return what was kept last under a name; None: nothing."""
+        row = self._database.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
 
     def unfinished(self) -> Iterator[Talk]:
         """Yield the messages whose answer is not complete, the oldest first."""
@@ -107,8 +126,14 @@ class Records:
         talk.run_id = run_id
         self._database.execute("UPDATE talks SET run_id = ? WHERE message_id = ?", (run_id, talk.message_id))
 
+    def answers_in(self, place: str) -> set[str]:
+        """Return the messages of all answers in a place."""
+        rows = self._database.execute("SELECT posted FROM talks WHERE place = ?", (place,)).fetchall()
+        return {message_id for row in rows for message_id in json.loads(row[0])}
+
     def posted(self, talk: Talk, message_ids: Sequence[str]) -> None:
         """Keep which messages have the answer."""
+        talk.posted = list(message_ids)
         row = (json.dumps(list(message_ids)), talk.message_id)
         self._database.execute("UPDATE talks SET posted = ? WHERE message_id = ?", row)
 

@@ -6,6 +6,8 @@ cannot be read as a whole starts no channel.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -39,8 +41,27 @@ def _is_user_id(value: str) -> str:
     return value
 
 
+def _is_member_id(value: str) -> str:
+    if re.fullmatch(r"[UW][A-Z0-9]{2,20}", value) is None:
+        raise ValueError("the id of a person is the member ID that the profile's menu copies, `U...`")
+    return value
+
+
+def _is_mail_address(value: str) -> str:
+    if MAIL_ADDRESS.fullmatch(value) is None or len(value) > MAX_ADDRESS_CHARS:
+        raise ValueError(f"has to be an e-mail address of at most {MAX_ADDRESS_CHARS} characters")
+    return value.lower()
+
+
+MAX_ADDRESS_CHARS = 60
+"""Of an e-mail address in the table; the channel's own is part of threads' ids."""
+MAIL_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,8}")
 UserId = Annotated[str, AfterValidator(_is_user_id)]
-"""A person's id at the platform, in quotes: YAML would take it for a number."""
+"""A person's id at Discord, in quotes: YAML would take it for a number."""
+SlackId = Annotated[str, AfterValidator(_is_member_id)]
+"""A member's id at Slack."""
+MailAddress = Annotated[str, AfterValidator(_is_mail_address)]
+"""In lower case: no server in use tells two persons apart by case."""
 
 
 class PersonFields(Strict):
@@ -65,16 +86,22 @@ class GuestFields(Strict):
 class ChannelFields(Strict):
     """What every platform's section has."""
 
-    token: Reference
-    """The bot's token."""
     agent: Annotated[str, Field(min_length=1, max_length=100)] = "steward"
     """The agent that answers."""
-    people: dict[UserId, PersonFields] = Field(default_factory=dict)
+    people: dict[str, PersonFields] = Field(default_factory=dict)
     """A person's id at the platform -> the principal."""
     strangers: Literal["refuse", "guest"] = "refuse"
     """What persons get who are not under ``people``: a sentence, or the answers of the agent, as ``guest``."""
     guest: GuestFields | None = None
     """With ``strangers: guest``: as whom they talk."""
+
+    def secrets(self) -> dict[str, str]:
+        """Return the fields with the channel's own secrets, and where each is."""
+        raise NotImplementedError
+
+    def addresses(self) -> list[str]:
+        """Return where the channel connects to, as addresses of HTTP."""
+        return []
 
     @model_validator(mode="after")
     def _has_a_guest(self) -> Self:
@@ -86,6 +113,9 @@ class ChannelFields(Strict):
 class DiscordFields(ChannelFields):
     """The bot of Discord."""
 
+    token: Reference
+    """The bot's token."""
+    people: dict[UserId, PersonFields] = Field(default_factory=dict)
     answers: Literal["mentions", "all"] = "mentions"
     """Which messages in servers it answers: those that mention it or reply to it, or all that it can read. Direct
     messages it always answers."""
@@ -94,15 +124,93 @@ class DiscordFields(ChannelFields):
     gateway: Annotated[str, Field(pattern=r"^wss?://[^\s/]+/?$", max_length=200)] = "wss://gateway.discord.gg"
     """The address of Discord's gateway, or of a proxy of yours before it."""
 
+    def secrets(self) -> dict[str, str]:
+        return {"token": self.token}
+
+    def addresses(self) -> list[str]:
+        return [self.api, self.gateway.replace("ws", "http", 1)]
+
     @model_validator(mode="after")
     def _sends_the_token_safely(self) -> Self:
         for name, address in (("api", self.api), ("gateway", self.gateway)):
-            scheme, _, host = address.partition("://")
-            is_here = host.partition("/")[0].rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
-            if scheme in ("http", "ws") and not is_here:
+            scheme = address.partition("://")[0]
+            if scheme in ("http", "ws") and not is_here(address):
                 problem = f"has to be encrypted, since the bot's token goes there; {scheme} is for this machine alone"
                 raise ValueError(f"`{name}` {problem}")
         return self
+
+
+class EmailFields(ChannelFields):
+    """A mailbox whose mails are answered."""
+
+    address: MailAddress
+    """The channel's own address, from which it writes."""
+    user: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """The name at both servers; None: the address."""
+    password: Reference
+    """The password at both servers."""
+    imap: Annotated[str, Field(pattern=r"^imaps?://[^\s/@]+$", max_length=200)]
+    """The server with the mailbox: ``imaps://host``, with a port where it is not 993."""
+    folder: Annotated[str, Field(min_length=1, max_length=200)] = "INBOX"
+    """Where mails arrive. The channel changes nothing in it."""
+    smtp: Annotated[str, Field(pattern=r"^smtps?://[^\s/@]+$", max_length=200)]
+    """The server that sends: ``smtps://host`` (465), or ``smtp://host`` (587), which has to offer STARTTLS."""
+    authserv_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)]
+    """Whose ``Authentication-Results`` say that a sender is genuine: the name that your receiving server writes."""
+    people: dict[MailAddress, PersonFields] = Field(default_factory=dict)
+    poll_s: Annotated[float, Field(ge=0.1, le=3600)] = 30.0
+    """Seconds between two looks into the mailbox."""
+    max_answers_per_hour: Annotated[int, Field(ge=1, le=1000)] = 20
+    """Of one sender, how many mails are answered in an hour; further ones are not."""
+
+    def secrets(self) -> dict[str, str]:
+        return {"password": self.password}
+
+    def addresses(self) -> list[str]:
+        return [f"https://{address.partition('://')[2]}" for address in (self.imap, self.smtp)]
+
+    @model_validator(mode="after")
+    def _is_encrypted(self) -> Self:
+        if self.imap.startswith("imap:") and not is_here(self.imap):
+            raise ValueError("`imap` has to be encrypted, since the password goes there; write imaps://")
+        if self.address in self.people:
+            raise ValueError("`people` has the channel's own address, whose mails are never answered")
+        return self
+
+
+class SlackFields(ChannelFields):
+    """An app of Slack."""
+
+    token: Reference
+    """The bot's token, ``xoxb-...``."""
+    app_token: Reference | None = None
+    """The app's token, ``xapp-...``: Slack delivers through a connection that the app opens (Socket Mode)."""
+    signing_secret: Reference | None = None
+    """The app's signing secret: Slack delivers by HTTP to ``/slack/events`` of this process."""
+    people: dict[SlackId, PersonFields] = Field(default_factory=dict)
+    api: Address = "https://slack.com/api/"
+    """The address of Slack's Web API, or of a proxy of yours before it."""
+
+    def secrets(self) -> dict[str, str]:
+        names = ("token", "app_token", "signing_secret")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def addresses(self) -> list[str]:
+        return [self.api]
+
+    @model_validator(mode="after")
+    def _has_one_way_in(self) -> Self:
+        if (self.app_token is None) == (self.signing_secret is None):
+            raise ValueError("has to have either `app_token` (Socket Mode) or `signing_secret` (HTTP)")
+        if self.api.startswith("http:") and not is_here(self.api):
+            raise ValueError("`api` has to be encrypted, since the bot's token goes there; write https://")
+        return self
+
+
+def is_here(address: str) -> bool:
+    """Return whether an address is of this machine."""
+    host = address.partition("://")[2].partition("/")[0]
+    return host.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
 
 
 class ChannelsFields(Strict):
@@ -111,9 +219,23 @@ class ChannelsFields(Strict):
     server: Address = "http://127.0.0.1:8000"
     """Callboard's address."""
     discord: DiscordFields | None = None
+    email: EmailFields | None = None
+    slack: SlackFields | None = None
 
 
-_SECTIONS = {"discord": DiscordFields}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChannelStart:
+    """What the process of one channel is started with."""
+
+    name: str
+    file: Path
+    server: str
+    section: ChannelFields
+    state: Path
+    """The folder of the machine's state."""
+
+
+_SECTIONS: dict[str, type[Strict]] = {"discord": DiscordFields, "email": EmailFields, "slack": SlackFields}
 
 
 def _section_of(location: Place) -> type[Strict]:
@@ -131,6 +253,8 @@ _MISTAKES = Mistakes(
         "string_pattern_mismatch principal": f"has to be {NAME_FORM}.",
         "dict_type people": "has to be a mapping from the id of a person to `principal` and `key`.",
         "string_pattern_mismatch gateway": "has to begin with wss:// and name a host.",
+        "string_pattern_mismatch imap": "has to be imaps:// and a host, with a port where it is not 993.",
+        "string_pattern_mismatch smtp": "has to be smtps:// or smtp:// and a host, with a port where needed.",
         "string_type key": "has to say where the key is, as ${{VARIABLE}}.",
         "string_type token": "has to say where the token is, as ${{VARIABLE}}.",
         "literal_error": "has to be {expected}.",

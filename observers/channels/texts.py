@@ -10,6 +10,7 @@ from config.text.visible import without_hidden
 MAX_SHOWN_CHARS = 60_000
 """Of one answer; the run has the whole one."""
 FENCE = "```"
+_SPECIAL = re.compile(r"<(?=[@!#]|[A-Za-z][A-Za-z0-9+.-]{0,15}:)")
 _MASKED = re.compile(r"\]\((?=[ \t]{0,4}<?[A-Za-z][A-Za-z0-9+.-]{0,15}:)")
 """Where a link is hidden behind a text: ``[bank](https://...)``."""
 
@@ -21,6 +22,17 @@ def shown(text: str) -> str:
     clean = redactor.whole(text) if more <= 0 else redactor.start(text, MAX_SHOWN_CHARS)
     end = f"\n\n… ({more:,} more characters are in the run.)" if more > 0 else ""
     return _MASKED.sub("] (", clean) + end
+
+
+def escaped(text: str) -> str:
+    """Return a text in which Slack reads no mention, no command and no link with another text."""
+    return _SPECIAL.sub("&lt;", text)
+
+
+def without_remark(text: str) -> str:
+    """Return an unfinished answer without its last line, if that says what the run does."""
+    body, _, last = text.rpartition("\n")
+    return body if last.startswith("-# ") else text
 
 
 def parts_of(text: str, max_chars: int) -> list[str]:

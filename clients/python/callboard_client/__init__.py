@@ -31,6 +31,7 @@ from callboard_client.events import event_of as event_of
 from callboard_client.records import Agent as Agent
 from callboard_client.records import AgentProblem as AgentProblem
 from callboard_client.records import Approval as Approval
+from callboard_client.records import ApprovalLink as ApprovalLink
 from callboard_client.records import ControlledRun as ControlledRun
 from callboard_client.records import Decided as Decided
 from callboard_client.records import Executed as Executed

@@ -12,6 +12,7 @@ from callboard_client.records import (
     Agent,
     AgentProblem,
     Approval,
+    ApprovalLink,
     ControlledRun,
     Decided,
     Executed,
@@ -184,6 +185,11 @@ def decide(
     body = {"decision": decision, "arguments": arguments, "result": result, "message": message, "digest": digest}
     body |= {"scope": scope, "scope_s": scope_s}
     return _post(f"/v1/runs/{_id(run_id)}/approvals/{_id(approval_id)}", body, Decided.of)
+
+
+def make_link(run_id: str, approval_id: str, principal: str, expires_in_s: int | None) -> Call[ApprovalLink]:
+    body = {"principal": principal, "expires_in_s": expires_in_s}
+    return _post(f"/v1/runs/{_id(run_id)}/approvals/{_id(approval_id)}/links", body, ApprovalLink.of)
 
 
 def follow_run(run_id: str, after: int) -> Call[None]:

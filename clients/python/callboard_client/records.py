@@ -98,6 +98,19 @@ class Decided(Record):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalLink(Record):
+    """A link to a question for one person, which one answer uses up."""
+
+    url: str
+    """To be sent to that person; it opens the page."""
+    token: str
+    """What the link ends with."""
+    principal: str
+    """The person that it is for."""
+    expires_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ControlledRun(Record):
     """A run that was asked for something."""
 

@@ -32,6 +32,10 @@ POSTS: dict[str, tuple[Callable[[Callboard], Any], Answer]] = {
         Answer(status=201, body={"event_id": "evt_1", "created_at": "2026-11-20T12:00:00.123Z"}),
     ),
     "decide": (lambda callboard: callboard.handle("run_1").decide("apr_1", "fail").by, Answer(body={**RUN, **DECIDED})),
+    "link": (
+        lambda callboard: callboard.handle("run_1").link("apr_1", "ann").url,
+        Answer(status=201, body={"url": "http://h/#/approval/t", "token": "t", "principal": "ann", "expires_at": "x"}),
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The process `./callboard discord`, as users start it, beside a Discord of the test's own."""
+"""The process of a channel, as users start it, beside a platform of the test's own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from config.folders import ROOT
 from tests.fleet import bare_environment
@@ -22,33 +23,37 @@ People = Mapping[str, tuple[str, str, str]]
 """A person's id -> the principal, its key, and what it decides."""
 
 
-class Bot:
-    """One process of the channel at a time; ``with`` starts and ends it."""
+def table_of(people: People) -> str:
+    """Return the table as a line of YAML; each key is a variable."""
+    return json.dumps(
+        {
+            user: {"principal": name, "key": f"${{KEY_{number}}}", "decides": decides}
+            for number, (user, (name, _, decides)) in enumerate(people.items(), 1)
+        }
+    )
 
-    def __init__(self, folder: Path, discord: FakeDiscord, server: str, people: People, more: str = "") -> None:
-        """``more``: further lines of the section ``discord``."""
-        self._folder, self._discord = folder, discord
-        self.log = folder / "discord.log"
+
+class ChannelProcess:
+    """One process of a channel at a time; ``with`` starts and ends it."""
+
+    def __init__(self, folder: Path, name: str, lines: Sequence[str], people: People, **secrets: str) -> None:
+        """``lines``: of its file. ``secrets``: variables of its environment."""
+        self._folder, self._name = folder, name
+        self.log = folder / f"{name}.log"
         self.port = free_port()
         self.file = folder / "channels.yaml"
-        table = {
-            user: {"principal": name, "key": f"${{KEY_{user}}}", "decides": decides}
-            for user, (name, _, decides) in people.items()
-        }
-        lines = [f"server: {server}", "discord:", "  token: ${DISCORD_TOKEN}", "  agent: tester"]
-        lines += [f"  api: {discord.api}", f"  gateway: {discord.gateway}", f"  people: {json.dumps(table)}", more]
         self.file.write_text("\n".join(lines))
-        self.environment = bare_environment(DISCORD_TOKEN=TOKEN, HOME=str(folder), CALLBOARD_DEBUG="0")
-        self.environment |= {f"KEY_{user}": key for user, (_, key, _) in people.items()}
+        self.environment = bare_environment(HOME=str(folder), CALLBOARD_DEBUG="0", **secrets)
+        self.environment |= {f"KEY_{number}": key for number, (_, key, _) in enumerate(people.values(), 1)}
 
     def start(self) -> subprocess.Popen[bytes]:
-        arguments = ("discord", "--config", str(self.file), "--state-dir", str(self._folder / "state"))
+        arguments = (self._name, "--config", str(self.file), "--state-dir", str(self._folder / "state"))
         command = [sys.executable, "-P", "-m", "cli", *arguments, "--port", str(self.port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
         return self.process
 
-    def __enter__(self) -> Bot:
+    def __enter__(self) -> Self:
         self.start()
         self.until_ready()
         return self
@@ -84,3 +89,13 @@ class Bot:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             assert self.process.wait(15) == 0, self.log.read_text()[-3000:]
+
+
+class Bot(ChannelProcess):
+    """The process `./callboard discord`."""
+
+    def __init__(self, folder: Path, discord: FakeDiscord, server: str, people: People, more: str = "") -> None:
+        """``more``: further lines of the section ``discord``."""
+        lines = [f"server: {server}", "discord:", "  token: ${DISCORD_TOKEN}", "  agent: tester"]
+        lines += [f"  api: {discord.api}", f"  gateway: {discord.gateway}", f"  people: {table_of(people)}", more]
+        super().__init__(folder, "discord", lines, people, DISCORD_TOKEN=TOKEN)

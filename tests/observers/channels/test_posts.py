@@ -45,6 +45,9 @@ class MemoryChannel:
     async def replies(self, place: str, message_id: str) -> list[str]:
         return []
 
+    async def finish(self, place: str, message_id: str) -> None:
+        return None
+
 
 def run(channel: MemoryChannel, use: Callable[[Outlets, Callable[..., Post]], Coroutine[Any, Any, None]]) -> None:
     """Run ``use`` with outlets and with what makes posts."""

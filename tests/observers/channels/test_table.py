@@ -10,6 +10,8 @@ from config.definitions.errors import DefinitionInvalid
 from observers.channels.table import load_channels, secret_of
 
 BOT = "discord:\n  token: ${T}\n"
+MAIL = "email:\n  address: s@x.org\n  password: ${P}\n"
+SMTP, IMAP = "  authserv_id: mx\n  smtp: smtp://mail.x.org\n  poll_s: 5\n", "  imap: imaps://mail.x.org\n"
 ANA = "  people:\n    '12':\n      principal: ana\n"
 
 
@@ -36,7 +38,7 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("slack: {}\n", ":1: slack: there is no such field. Known fields: server, discord."),
+        ("teams: {}\n", ":1: teams: there is no such field. Known fields: server, discord, "),
         ("discord:\n  agent: x\n", ":1: discord.token: `token` is missing; docs/channels.md shows the file."),
         (BOT + "  agnet: x\n", ":3: discord.agnet: there is no such field. Did you mean 'agent'? Known fields: "),
         (BOT + ANA + "      key: ${A}\n      decide: all\n", ":7: discord.people.12.decide: there is no such field. "),
@@ -50,6 +52,16 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
             ":3: discord.api: `api` has to be encrypted, since the bot's token goes ",
         ),
         (BOT + "  gateway: ws://example.org\n", ":3: discord.gateway: `gateway` has to be encrypted, since the bot's "),
+        (MAIL + "  authserv_id: mx\n", ":1: email.imap: `imap` is missing; docs/channels.md shows the file."),
+        (MAIL + SMTP + "  imap: pop://h\n", ":7: email.imap: has to be imaps:// and a host, with a port "),
+        (MAIL + SMTP + "  imap: imap://h\n", ":7: email.imap: `imap` has to be encrypted, since the password "),
+        (MAIL + SMTP + IMAP + "  people: {'12': {principal: a, key: 'env:K'}}\n", ":8: email.people.12: has to be an "),
+        (
+            MAIL + SMTP + IMAP + "  people: {S@x.org: {principal: a, key: 'env:K'}}\n",
+            ":8: email.people: `people` has",
+        ),
+        ("slack:\n  token: ${T}\n", ":1: slack: has to have either `app_token` (Socket Mode) or "),
+        ("slack:\n  token: ${T}\n  app_token: ${A}\n  api: http://a.org\n", ":4: slack.api: `api` has to be encrypted"),
         (BOT + "  token: ${U}\n", ":3: discord.token: is written twice; "),
     ],
 )

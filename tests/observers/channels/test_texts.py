@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.redaction import register_secrets
-from observers.channels.texts import MAX_SHOWN_CHARS, parts_of, shown
+from observers.channels.texts import MAX_SHOWN_CHARS, escaped, parts_of, shown, without_remark
 
 
 def units(text: str) -> int:
@@ -66,3 +66,17 @@ def test_a_text_beyond_the_limit_says_how_much_is_left_out() -> None:
 
     assert len(text) < MAX_SHOWN_CHARS + 100
     assert text.endswith("… (40,000 more characters are in the run.)")
+
+
+def test_slack_reads_no_mention_and_no_hidden_link() -> None:
+    text = "<!here> <@U1> <#C1> <mailto:a@b.c|x> <https://a.example|b> a < b <div> <<@U2>"
+
+    assert escaped(text) == (
+        "&lt;!here> &lt;@U1> &lt;#C1> &lt;mailto:a@b.c|x> &lt;https://a.example|b> a < b <div> <&lt;@U2>"
+    )
+
+
+def test_a_stream_has_no_line_that_goes_again() -> None:
+    assert without_remark("Hello\nyou\n-# calling `clock`…") == "Hello\nyou"
+    assert without_remark("-# queued…") == ""
+    assert without_remark("Hello\nyou") == "Hello\nyou"

@@ -9,7 +9,7 @@ from typing import Any
 
 from callboard_client import calls
 from callboard_client.events import EndEvent, Event
-from callboard_client.records import Approval, ControlledRun, Decided
+from callboard_client.records import Approval, ApprovalLink, ControlledRun, Decided
 from callboard_client.synchronous.transport import Transport
 
 
@@ -205,3 +205,16 @@ class RunHandle:
         """
         call = calls.decide(self.run_id, approval_id, decision, arguments, result, message, digest, scope, scope_s)
         return self._transport.send(call)
+
+    def link(self, approval_id: str, principal: str, *, expires_in_s: int | None = None) -> ApprovalLink:
+        """Make a link to a question for one person, who needs the right to answer without it; for an e-mail or a chat.
+
+        Args:
+            approval_id: the question.
+            principal: whom it is for.
+            expires_in_s: how long it is valid; None: for a day. Never longer than the question is open.
+
+        Raises:
+            RequestRefused: ``approval_decided``, ``approval_over``, ``approval_unknown`` or ``run_unknown``.
+        """
+        return self._transport.send(calls.make_link(self.run_id, approval_id, principal, expires_in_s))

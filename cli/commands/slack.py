@@ -1,0 +1,25 @@
+"""`./callboard slack`: an app of Slack whose messages start runs; a client of a running Callboard."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from cli import options
+from cli.channel_start import start_of
+from cli.main import CallerPath
+
+
+@click.command()
+@click.option("--config", "file", type=CallerPath(dir_okay=False), help="Default: config/channels.yaml.")
+@options.host
+@click.option("--port", type=options.WholeNumber(1, 65535), default=8004, help="Of /health and /ready; default 8004.")
+@options.state_dir
+def slack(file: Path | None, host: str | None, port: int, state_dir: Path | None) -> None:
+    """Answer persons on Slack with an agent, until Ctrl-C or SIGTERM (docs/channels.md)."""
+    start = start_of("slack", file, state_dir)
+    from observers.channels.process import serve_channel
+
+    asyncio.run(serve_channel(start, host or "127.0.0.1", port))
