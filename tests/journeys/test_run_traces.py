@@ -23,7 +23,7 @@ from tests.journeys.neighbour import until
 from tests.model_server import Call, Turn
 from tests.otlp_receiver import OtlpReceiver, facts_of, without_parent
 
-pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(500)]
 
 RUNS = 200
 CALLER = "00f067aa0ba902b7"
@@ -133,7 +133,7 @@ def test_a_worker_process_for_each_run_loses_no_trace(
     options = ("--pool", "processes", "--concurrency", "6", "--max-tasks-per-child", "1")
     with observing(settings, receiver), Worker(settings, *options, log=settings.state / "worker.log", executed=True):
         # A child that ends with its task may own a further run, which another one continues, or gives up as `dead`.
-        until(lambda: count(harness, runs.c.status.in_(TERMINAL)) == RUNS, 200, "all runs have ended")
+        until(lambda: count(harness, runs.c.status.in_(TERMINAL)) == RUNS, 400, "all runs have ended")
         until(lambda: len(receiver.roots()) == RUNS, 30, "all traces have arrived")
 
     require_whole(harness, receiver, run_ids)
