@@ -27,3 +27,20 @@ def row_of(place: Place) -> Row:
     """Return the row that a place belongs to: the names and the number of its calls do not count."""
     what = _COMPENSATIONS.sub("a compensation", _WORDS.sub("", place.where))
     return _CALLS.sub("a tool", what), place.name
+
+
+def is_described(row: Row) -> bool:
+    """Return whether the page has a row, or rows that together are this one: a group commit of several runs."""
+    all_rows, (what, point) = rows(), row
+    if row in all_rows:
+        return True
+    parts = _parts_of(what)
+    if sum(part.startswith("left the run") for part in parts) < 2:
+        return False
+    parts -= {"left the run running"}  # the commit of a run that continues changes no status
+    contained = [_parts_of(other) for other, at in all_rows if at == point and _parts_of(other) <= parts]
+    return set().union(*contained) == parts
+
+
+def _parts_of(what: str) -> set[str]:
+    return set(re.split(r", | and ", what))
