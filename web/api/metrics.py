@@ -9,7 +9,6 @@ from flask import Blueprint, Response, request
 
 from bus.identity.access import require_may_read_metrics
 from bus.identity.errors import FORBIDDEN
-from observers.metrics.exposition import Exposition
 from web.api.health import redis_state
 from web.auth.authentication import current_principal
 from web.calls.call import call
@@ -25,6 +24,8 @@ def scrape() -> Response:
 
     For principals of the tenant `default` with a role that sees the runs of others.
     """
+    from observers.metrics.exposition import Exposition  # the first request opens the journal
+
     require_may_read_metrics(current_principal())
     process = current_process()
     exposition = Exposition(process.journal.database, lambda: _own(process))
