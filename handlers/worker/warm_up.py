@@ -87,8 +87,11 @@ def _warm_up(call: Callable[[], None]) -> None:
 
 
 def needs_litellm(registry: AgentRegistry, environment: Mapping[str, str]) -> bool:
-    """Return whether a valid agent of this installation has a model that needs LiteLLM."""
-    usable = registry.usable()
+    """Return whether a valid agent of this installation has a model that needs LiteLLM.
+
+    Agents that are not listed do not count, as the one that ships for channels: their first run imports it.
+    """
+    usable = [agent for agent in registry.usable() if agent.listed]
     models = [resolve_model(agent.model, environment) for agent in usable]
     models += [fallback.model for agent in usable for fallback in agent.fallbacks]
     return not all(map(is_in_process, models))
