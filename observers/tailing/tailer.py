@@ -287,7 +287,8 @@ class Tailer:
             outcome.dropped += 1
             return
         is_final = self.tailed.delivery == "reliable" and isinstance(error, Permanent)
-        retry_for_s, again_in_s = 0.0 if is_final else self.tailed.retry_for_s, getattr(error, "again_in_s", 0.0)
+        retry_for_s = 0.0 if is_final else self.tailed.retry_for_s
+        again_in_s = getattr(error, "again_in_s", 0.0)
         failure = failed(row, reason_of(error), self._failures.get(row.position), retry_for_s, again_in_s=again_in_s)
         self._failures[row.position] = failure
         outcome.failures.append(failure)

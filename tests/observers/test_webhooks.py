@@ -150,6 +150,7 @@ def test_the_end_of_a_run_is_sent_without_what_the_model_wrote(receiver: Receive
     assert delivery.headers["content-type"] == "application/json"
 
 
+@pytest.mark.parity
 def test_the_end_of_a_child_run_is_not_sent(receiver: Receiver):
     observer_of(receiver).on_response(AGENT, end_with("Dear Ana"), replace(RUN, parent_id="run_0"))
 
