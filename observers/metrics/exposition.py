@@ -88,8 +88,7 @@ def _put_measured(values: dict[str, dict[tuple[str, ...], Any]], connection: Any
     values["worker_slots_busy"][()] = sum(row["busy"] for row in workers)
     for row in workers:
         for name, count in row["dropped"].items():
-            place = (name,)
-            values["observer_dropped"][place] = values["observer_dropped"].get(place, 0) + count
+            values["observer_dropped"][(name,)] = values["observer_dropped"].get((name,), 0) + count
     for column, signal in (("cpu_share", "worker_cpu"), ("memory_share", "worker_memory")):
         shares = [share for row in workers if (share := row[column]) is not None]
         if shares:

@@ -118,8 +118,10 @@ class ObserverCursors:
 
     def beat(self, name: str, member: Member) -> None:
         """Renew the member, so that it keeps its partitions during a long delivery."""
-        with self._database.write() as connection:
-            _renew(connection, name, member)
+        c = observer_members.c
+        renewing = update(observer_members).where(c.observer == name, c.id == member.id)
+        with self._database.write() as connection:  # no row is inserted: the observer may have been removed meanwhile
+            connection.execute(renewing.values(seen_ms=WALL_MS))
 
     def leave(self, name: str, member: Member, failure: FailedDelivery | None = None) -> None:
         """Free the member's partitions at once, with a delivery that has failed meanwhile."""

@@ -406,6 +406,17 @@ def test_a_paused_observer_gets_nothing_until_it_continues(room: Room):
     assert room.taken[run] == [1, 2, 3]
 
 
+def test_an_observer_that_is_removed_during_a_long_call_is_not_renewed(room: Room):
+    member = room.member()
+    room.drain(member)
+    room.cursors.remove("sink")
+
+    room.cursors.beat("sink", member.member)
+
+    with room.database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM observer_members").scalar_one() == 0
+
+
 def test_a_reset_feeds_the_past_again(room: Room):
     run = room.log.run()
     room.log.turn([run])
