@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 NOISY = tuple(
     """
-    LiteLLM httpx httpcore openai kombu amqp asyncio alembic celery.redirected celery.app.trace
+    LiteLLM httpx httpx2 httpcore openai kombu amqp asyncio alembic celery.redirected celery.app.trace
     celery.worker.strategy mcp.server.streamable_http
     """.split()
 )

@@ -75,6 +75,13 @@ def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) ->
     )
 
 
+def page_of(public_url: str, run: RunFacts) -> str:
+    """Return the address of a run on the page, where the reader signs in."""
+    return f"{public_url.rstrip('/')}/#/thread/{run.thread_id}/of/{run.principal}/run/{run.run_id}"
+
+
+LONGEST_POLL_S = 2.5
+"""Each look shows the other processes that this one lives; after 10 s without one they take its partitions."""
 Delivery = Literal["critical", "reliable", "best_effort"]
 """What becomes of an event that an observer does not take: it is tried until it is taken, for a day, or once."""
 
@@ -91,13 +98,19 @@ class Tailing:
     timeout_s: float = 60.0
     """Seconds that one call may take; then it counts as failed, and another thread continues with a new instance."""
     poll_s: float = 0.05
-    """Seconds between two looks for new events."""
+    """Seconds between two looks for new events, at most ``LONGEST_POLL_S``."""
     retry_for_s: float = 24 * 3600.0
     """Seconds for which a failed delivery is tried again; later events of its run wait."""
     types: tuple[str, ...] = ()
     """The types of events that it can do something with, read from the database alone; empty: all."""
     is_per_tenant: bool = False
     """Whether its declaration has to name ``tenants``, as one that sends something out of the deployment does."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.poll_s <= LONGEST_POLL_S:
+            raise ValueError(
+                f"poll_s is {self.poll_s:g}, and an observer looks at least every {LONGEST_POLL_S:g} s; write less"
+            )
 
 
 class NotTaken(Exception):

@@ -16,6 +16,7 @@ from config.definitions import plugins
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import PluginUnknown
 from config.definitions.plugins import PluginLoader
+from config.errors import CallboardError
 from config.forks import after_fork
 from config.settings import Settings
 from observers.base import HOOKS, AgentObserver, LiveObserver, LogObserver
@@ -115,6 +116,7 @@ def new_instance(kind: type[AgentObserver], create: Callable[[], AgentObserver])
         return create()
     except (Exception, SystemExit) as error:
         problem = f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings()."
+        problem = f"observer '{_name_of(kind)}': {error}" if isinstance(error, CallboardError) else problem
         raise PluginUnknown(problem, name=kind.__name__) from error
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from typing import Any
 
 from bus.payloads import EVENT_TYPES, EndPayload, Payload, UnknownPayload
 from config.clock import stamp
+from config.errors import CallboardError
 from config.ids import new_id
 from config.settings import read_settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
@@ -44,6 +46,10 @@ def pytest_configure(config: Any) -> None:
     name = config.getoption("--observer")
     if name:
         _chosen[:] = [name]
+        try:
+            new_observer()
+        except CallboardError as error:
+            raise sys.modules["pytest"].UsageError(str(error)) from error  # a worker has no pytest to import
         config.args[:] = [__file__]
 
 

@@ -30,7 +30,7 @@ from config.errors import ModelVisible
 from config.redaction import redact_start
 from config.redaction.redacted_data import without_secrets
 from config.settings import Settings
-from observers.base import AgentFacts, AgentObserver, NotTaken, ObserverOptions, RunFacts, Tailing
+from observers.base import AgentFacts, AgentObserver, NotTaken, ObserverOptions, RunFacts, Tailing, page_of
 
 LIMITS = Limits(total_s=15.0, connect_s=5.0, max_bytes=4096, max_redirects=0)
 """Of one delivery: 15 s as Standard Webhooks has it; of an answer's body nothing but a message is used."""
@@ -102,7 +102,7 @@ class WebhookObserver(AgentObserver):
     wants_deltas = False
 
     def __init__(self, options: WebhookOptions, public_url: str | None, fetcher: Fetcher | None = None) -> None:
-        self._options, self._public_url = options, (public_url or "").rstrip("/")
+        self._options, self._public_url = options, public_url
         self._target = parse_target(options.url)
         policy = EgressPolicy(allowed=PUBLIC if options.hosts is None else hosts_in(options.hosts), remedy=REMEDY)
         own = Fetcher(policy=policy, limits=LIMITS, resolver=resolver_of(f"the webhooks to {self._target.host}"))
@@ -150,7 +150,6 @@ class WebhookObserver(AgentObserver):
         self._deliver(f"msg_{context.run_id.removeprefix('run_')}_{payload.seq}", body)
 
     def _facts(self, agent: AgentFacts, context: RunFacts) -> dict[str, Any]:
-        page = f"{self._public_url}/#/thread/{context.thread_id}/of/{context.principal}/run/{context.run_id}"
         return {
             "run_id": context.run_id,
             "thread_id": context.thread_id,
@@ -159,7 +158,7 @@ class WebhookObserver(AgentObserver):
             "tenant": context.tenant,
             "principal": context.principal,
             "correlation_id": context.correlation_id,
-            "url": page if self._public_url else None,
+            "url": page_of(self._public_url, context) if self._public_url else None,
         }
 
     def _deliver(self, delivery_id: str, body: bytes) -> None:

@@ -54,11 +54,21 @@ class Drain:
         self._over = threading.Event()
         slots.on_refused = process.journal.live.relay.publish_soon
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether this process takes no more runs."""
+        return self._begun.is_set()
+
     def begin(self) -> None:
         """Start to drain on a thread of its own; a second call does nothing. May be called by a signal handler."""
         if not self._begun.is_set():
             self._begun.set()
             threading.Thread(target=self._drain, name="callboard-drain", daemon=True).start()
+
+    def wait(self) -> None:
+        """Drain, and return when this process has no run; where one does not end, the forced exit ends the process."""
+        self.begin()
+        self._slots.wait()
 
     def finish(self) -> None:
         """Cancel the forced exit: every run was released, and the process exits by itself."""

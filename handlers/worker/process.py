@@ -56,6 +56,7 @@ from observers.metrics.process_load import ProcessLoad, memory_share
 
 if TYPE_CHECKING:
     from observers.tailing.host import ObserverHost
+    from observers.tailing.tailed import Tailed
 
 log = logging.getLogger(__name__)
 
@@ -88,9 +89,10 @@ def start_quickly(**_: Any) -> None:
     collect_rarely()
 
 
+@signals.worker_init.connect(weak=False)
 @signals.setup_logging.connect(weak=False)
 def log_our_way(**_: Any) -> None:
-    """Take logging over from Celery."""
+    """Take logging over from Celery, which sets it up behind ``worker_init``, where this process begins its work."""
     configure_logging(settings(), "worker")
     for chatty in ("celery.app.trace", "celery.worker.strategy"):  # two lines a run, with all arguments
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -142,10 +144,16 @@ def stop_claiming(**_: Any) -> None:
 @signals.worker_process_shutdown.connect(weak=False)
 @signals.worker_shutdown.connect(weak=False)
 def leave(**_: Any) -> None:
-    """Deliver the events queued for observers, close the sessions with MCP servers, and delete the worker's row."""
+    """Let the runs go, deliver events to observers, close the sessions with MCP servers, delete the worker's row.
+
+    Celery waits for its tasks alone, and the poller may have begun another run: also in a prefork child that ends
+    after ``--max-tasks-per-child`` tasks.
+    """
     process = _alive
     if process is None:
         return
+    if isinstance(_drain, Drain):  # a child whose start failed has that of its parent
+        _drain.wait()
     if _observer_host is not None:
         _observer_host.stop()
     drain(2.0)
@@ -256,17 +264,18 @@ def _feed_observers(process: Process) -> None:
     from observers.tailing.host import ObserverHost
     from observers.tailing.tailed import tailed_observers
 
-    observers = []
+    observers: dict[str, Tailed] = {}
     for name in process.settings.observed:
         try:
-            observers += tailed_observers(name, process.settings)
+            observers |= {tailed.name: tailed for tailed in tailed_observers(name, process.settings)}
         except CallboardError as error:
             log.error("observer '%s' is not fed: %s", name, error)
     _observer_host = ObserverHost(process.settings, process.journal.database)
-    try:
-        _observer_host.start(observers)
-    except CallboardError as error:
-        log.error("no observer is fed: %s", error)
+    for tailed in observers.values():
+        try:
+            _observer_host.start(tailed)
+        except CallboardError as error:
+            log.error("observer '%s' is not fed: %s", tailed.name, error)
 
 
 def _serve_metrics(process: Process) -> None:
@@ -306,7 +315,7 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
             keys = await journal.loop.read(_missing_keys, process)
             now = replace(row, busy=journal.owner.lease_manager.busy, abandoned=ABANDONED.counts())
             now = replace(now, cpu_share=load.cpu_share(), memory_share=memory_share(), dropped=dropped_payloads())
-            now = replace(now, mcp_servers=servers, missing_keys=keys)
+            now = replace(now, mcp_servers=servers, missing_keys=keys, draining=drain_of_this_process().has_begun)
             await journal.loop.write(journal.stores.workers.renew, now)
             if not is_listed:
                 await journal.loop.write(journal.stores.tools.replace, row.id, tools)

@@ -15,9 +15,9 @@ class SlotPool:
 
     def __init__(self, number: int, *, is_worker: bool = True) -> None:
         """``is_worker``: a poller takes what was refused."""
-        self._free = number
+        self._free = self._number = number
         self._is_worker = is_worker
-        self._lock = threading.Lock()
+        self._lock = threading.Condition(threading.Lock())
         self._deferred: set[str] = set()
         self._present: Counter[str] = Counter()  # the runs that this process claims or works on, with a slot or inline
         self._suspect: str | None = None  # the one of them beside which no other suspect may be
@@ -53,6 +53,7 @@ class SlotPool:
         with self._lock:
             self._free += 1
             is_wanted = bool(self._deferred)
+            self._lock.notify_all()
         if is_wanted:
             self.on_deferred()
 
@@ -83,10 +84,16 @@ class SlotPool:
         """Take no more runs; those whose wake-up waits for a slot here are refused."""
         with self._lock:
             self.is_closed = True
+            self._lock.notify_all()
             refused = self._deferred | self._refused
             self._deferred, self._refused = set(), set()
         for run_id in refused:
             self.on_refused(run_id)
+
+    def wait(self) -> None:
+        """Return when the pool is closed and all slots were given back: this process neither claims nor has a run."""
+        with self._lock:
+            self._lock.wait_for(lambda: self.is_closed and self._free == self._number)
 
     @property
     def reserved_for(self) -> str | None:

@@ -10,31 +10,27 @@ import asyncio
 import imaplib
 import logging
 import smtplib
-import ssl
 import time
-from collections.abc import Callable, Sequence
-from email.charset import QP, Charset
-from email.header import Header
+from collections.abc import Sequence
 from email.mime.text import MIMEText
-from email.utils import formatdate
-from typing import TypeVar
 
 from aiohttp import web
 
+from config.errors import ModelVisible
 from config.redaction import redact
 from config.text.visible import without_hidden
 from observers.channels.channel import Button, ChannelLimits, PersonMessage, PostDelivery
 from observers.channels.conversation import Conversations
 from observers.channels.errors import CHANNEL_REFUSED
-from observers.channels.mailbox import TIMEOUT_S, FetchedMail, Mailbox, host_and_port
+from observers.channels.mailbox import FetchedMail, Mailbox
 from observers.channels.mails import MailHead, digest
 from observers.channels.questions import Questions
 from observers.channels.records import Records
-from observers.channels.table import EmailFields, is_here
+from observers.channels.table import EmailFields
+from observers.smtp import mail_problem, send_mail, text_mail
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 MAX_CHARS = 200_000
 """Of a mail; longer answers are cut before."""
 HOUR_S = 3600.0
@@ -45,8 +41,6 @@ MAX_TRIES = 3
 SENDERS = 4
 """Connections to the server that sends, at a time."""
 CURSOR = "mailbox"
-UNVERIFIED = "unverified "
-"""Before the address of a sender who may be forged: no person of the table has it."""
 LOST = (imaplib.IMAP4.error, OSError, EOFError)
 
 
@@ -100,13 +94,14 @@ class EmailChannel:
                 self._lost(error)
                 await asyncio.sleep(self._fields.poll_s)
             except imaplib.IMAP4.error as error:
-                problem = f"{self._fields.imap} does not open {self._fields.folder} ({_sentence(error)})."
+                problem = f"{self._fields.imap} does not open {self._fields.folder} ({mail_problem(error)})."
                 raise CHANNEL_REFUSED(platform="The mail server", problem=problem) from error
 
     def _lost(self, error: Exception) -> None:
         self.is_connected = False
         self._mailbox.close()
-        log.warning("the mailbox was not reached", extra={"problem": redact(_sentence(error))})
+        facts = {"address": self._fields.imap, "problem": redact(mail_problem(error))}
+        log.warning("the mailbox was not reached", extra=facts)
 
     async def close(self) -> None:
         """End the connections."""
@@ -159,6 +154,10 @@ class EmailChannel:
         if envelope.machine or envelope.author is None or mail.arrived_s + 1 < self._records.noted(CURSOR)["started_s"]:
             log.info("a mail is not answered", extra={"uid": uid, "problem": envelope.machine or "is old"})
             return
+        if not envelope.is_genuine:  # an answer would go to a person who may not have written
+            problem = f"{self._fields.authserv_id} has not verified its sender; `authserv_id` names your mail server"
+            log.warning("a mail is not answered", extra={"uid": uid, "problem": problem})
+            return
         message = self._message(uid, mail)
         if self._records.count_of(message.author_id, now - HOUR_S) >= self._fields.max_answers_per_hour:
             log.warning("a mail is not answered", extra={"uid": uid, "problem": "too many of its sender in an hour"})
@@ -176,11 +175,10 @@ class EmailChannel:
         author = envelope.author or ""
         raw_id = envelope.raw_id or f"{self._mailbox.validity}-{uid}"
         subject = f"Subject: {envelope.subject}\n\n" if envelope.subject and not envelope.references else ""
-        author_id = author if envelope.is_genuine else UNVERIFIED + author
         return PersonMessage(
             message_id=digest(f"{author} {raw_id}"),  # another sender's mail with the same id is another mail
-            place=f"{envelope.root(self._domain)}-{digest(author_id)[:16]}",
-            author_id=author_id,
+            place=f"{envelope.root(self._domain)}-{digest(author)[:16]}",
+            author_id=author,
             author_name=author,
             text=f"{subject}{mail.text}".strip(),
             attachments=[without_hidden(name) for name in mail.file_names],
@@ -194,7 +192,10 @@ class EmailChannel:
             try:
                 uid = await self._uid(facts)
                 mail = None if uid is None else await asyncio.to_thread(self._mailbox.fetch, uid)
-                return None if uid is None or mail is None else self._message(uid, mail)
+                if uid is None or mail is None or not mail.envelope.is_genuine:
+                    return None
+                message = self._message(uid, mail)
+                return message if message.message_id == message_id else None  # another may have the same Message-Id
             except LOST as error:
                 self._lost(error)
                 await asyncio.sleep(self._fields.poll_s)
@@ -243,51 +244,28 @@ class EmailChannel:
         return envelope
 
     def _mail(self, to: str, message_id: str, envelope: MailHead | None, raw_id: str, text: str) -> MIMEText:
-        charset = Charset("utf-8")
-        charset.body_encoding = QP
-        mail = MIMEText(text + "\n", "plain", charset)  # type: ignore[arg-type]  # it takes a Charset too
         subject = redact(envelope.subject) if envelope else ""
         is_reply = subject.lower().startswith("re:")
-        mail["Subject"] = Header(subject if is_reply else f"Re: {subject or 'your message'}", "utf-8").encode()
-        mail["From"], mail["To"], mail["Date"] = self._fields.address, to, formatdate(usegmt=True)
-        mail["Message-ID"] = message_id
+        subject = subject if is_reply else f"Re: {subject or 'your message'}"
+        mail = text_mail(self._fields, [to], subject, text, message_id)
         if raw_id:
             mail["In-Reply-To"] = raw_id
             mail["References"] = " ".join([*(envelope.references if envelope else ()), raw_id])
         mail["Auto-Submitted"] = "auto-replied"
-        mail["X-Auto-Response-Suppress"] = "All"
         return mail
 
     async def _delivered(self, mail: MIMEText, to: str, message_id: str, note: str) -> PostDelivery:
         async with self._sending:
             try:
-                await asyncio.to_thread(self._deliver, mail, to)
-            except (smtplib.SMTPException, OSError) as error:
+                await asyncio.to_thread(send_mail, self._fields, self._password, mail, [to])
+            except (smtplib.SMTPException, OSError, ModelVisible) as error:
                 code = _refusal_code(error)
-                log.warning("a mail was not sent", extra={"code": code, "problem": redact(_sentence(error))})
+                log.warning("a mail was not sent", extra={"code": code, "problem": redact(mail_problem(error))})
                 if 500 <= code < 600:
                     return PostDelivery(state="gone")
                 return PostDelivery(state="later", wait_s=self._fields.poll_s)
         self._records.note(note, message_id, time.time())
         return PostDelivery(state="done", message_id=message_id)
-
-    def _deliver(self, mail: MIMEText, to: str) -> None:
-        scheme, _, address = self._fields.smtp.partition("://")
-        host, port = host_and_port(address, 465 if scheme == "smtps" else 587)
-        context = ssl.create_default_context()
-        connect: Callable[[], smtplib.SMTP] = (
-            (lambda: smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_S, context=context))
-            if scheme == "smtps"
-            else (lambda: smtplib.SMTP(host, port, timeout=TIMEOUT_S))
-        )
-        with connect() as server:
-            server.ehlo()
-            if scheme == "smtp" and not is_here(self._fields.smtp):
-                server.starttls(context=context)  # raises where the server does not offer it
-                server.ehlo()
-            if server.has_extn("auth"):
-                server.login(self._fields.user or self._fields.address, self._password)
-            server.send_message(mail, self._fields.address, [to])
 
     async def edit(self, place: str, message_id: str, text: str, buttons: Sequence[Button] = ()) -> PostDelivery:
         return PostDelivery(state="gone")  # a mail that was sent stays
@@ -310,8 +288,3 @@ def _refusal_code(error: Exception) -> int:
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return next(iter(error.recipients.values()))[0]
     return error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else 0
-
-
-def _sentence(error: Exception) -> str:
-    text = error.args[-1] if error.args else type(error).__name__
-    return (text.decode(errors="replace") if isinstance(text, bytes) else str(text))[:200]

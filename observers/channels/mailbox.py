@@ -17,8 +17,8 @@ from typing import Any
 
 from observers.channels.mails import MAX_DEPTH, MailHead, MailPart, Structure, envelope_of, parts_in, text_of, text_part
 from observers.channels.table import EmailFields
+from observers.smtp import TIMEOUT_S, host_and_port
 
-TIMEOUT_S = 30.0
 MAX_HEAD_BYTES = 64 * 1024
 MAX_TEXT_BYTES = 64 * 1024
 _TOKEN = re.compile(rb'[()]|"(?:[^"\\]|\\.)*+"?|[^\s()"]+', re.DOTALL)
@@ -213,8 +213,3 @@ def _number(connection: imaplib.IMAP4, name: str) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def host_and_port(address: str, default: int) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    return (host.strip("[]"), int(port)) if colon and port.isdigit() else (address.strip("[]"), default)

@@ -18,7 +18,7 @@ from html import unescape
 from typing import TypeAlias
 
 from config.text.visible import without_hidden
-from observers.channels.table import MAIL_ADDRESS, MAX_ADDRESS_CHARS
+from observers.smtp import MAIL_ADDRESS, MAX_ADDRESS_CHARS
 
 Structure: TypeAlias = "bytes | list[Structure]"
 """A value of IMAP: an atom or a text, or a list in parentheses."""

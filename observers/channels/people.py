@@ -86,7 +86,8 @@ class People:
                 problem = f"the server refuses the key: {error.detail} ({error.code})"
                 raise DefinitionInvalid(self._file, None, f"{person.field}.key", problem) from error
             if isinstance(error, CallboardError):
-                log.warning("a key could not be compared yet", extra={"field": person.field, "problem": str(error)})
+                problem = str(error).replace("base_url", "`server` in the file")
+                log.warning("a key could not be compared yet", extra={"field": person.field, "problem": problem})
             elif error is not None:
                 raise error
 

@@ -18,6 +18,8 @@ from observers.channels.texts import parts_of, shown
 
 log = logging.getLogger(__name__)
 
+MAX_PLACES, QUIET_S = 500, 600.0
+"""Beyond so many places those are forgotten that were quiet for so many seconds."""
 Shown = tuple[str, tuple[Button, ...]]
 """What a message shows: its text and its buttons."""
 
@@ -165,9 +167,15 @@ class Outlets:
             return
         outlet = self._places.get(post.place)
         if outlet is None:
+            self._forget()
             outlet = self._places[post.place] = _Outlet(self._channel)
         if outlet.add(post):
             self._tasks.start(outlet.write())
+
+    def _forget(self) -> None:
+        """Forget places that were quiet for long; where each conversation is a place, there are always new ones."""
+        if len(self._places) >= MAX_PLACES:
+            self._places = {name: outlet for name, outlet in self._places.items() if not outlet.is_quiet}
 
 
 class _Outlet:
@@ -179,6 +187,12 @@ class _Outlet:
         self._posts: list[Post] = []
         self._news = asyncio.Event()
         self._is_writing = False
+        self._changed_s = time.monotonic()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it has nothing to write, and had nothing for longer than its pace looks back."""
+        return not self._is_writing and time.monotonic() - self._changed_s > QUIET_S
 
     def add(self, post: Post) -> bool:
         """Take a post, and return whether ``write`` has to be started."""
@@ -197,7 +211,7 @@ class _Outlet:
                 self._news.clear()
                 await self._write_one(min(self._posts, key=lambda post: not post.is_urgent))
         finally:
-            self._is_writing = False
+            self._is_writing, self._changed_s = False, time.monotonic()
 
     async def _write_one(self, post: Post) -> None:
         change = post.next_change(self._channel.limits)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -48,7 +48,7 @@ class Platform(Channel, Protocol):
         """Return what the platform asks this process by HTTP, beside its health."""
 
 
-async def serve_channel(start: ChannelStart, host: str, port: int) -> None:
+async def serve_channel(start: ChannelStart, host: str, port: int, say: Callable[[str], object]) -> None:
     """Serve one channel until SIGTERM or SIGINT; what is unfinished then, the next process continues.
 
     Raises:
@@ -78,6 +78,7 @@ async def serve_channel(start: ChannelStart, host: str, port: int) -> None:
             questions=channel.questions,
         )
         runner = await serve_health(channel, host, port)
+        say(f"agent '{section.agent}' answers on {name}; http://{host}:{port}/ready says whether it is connected.")
         try:
             await _until_signal(channel)
         finally:

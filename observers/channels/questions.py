@@ -12,6 +12,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from textwrap import indent
 from typing import Any
 
 from callboard_client import ApprovalEvent, CallboardError, RequestRefused
@@ -25,6 +26,7 @@ from observers.channels.records import OpenQuestion, Records, Talk
 
 log = logging.getLogger(__name__)
 
+ASKS = "The agent asks for your decision."
 MAX_ARGUMENTS_CHARS = 1200
 """Of a call's arguments that a question shows; one that does not fit cannot be approved here."""
 LINK_AGAIN_S = 10.0
@@ -111,7 +113,7 @@ class Questions:
             key=name,
             keep=lambda ids: self._records.note(name, ids[-1], time.time()),
         )
-        post.show(lambda: asked(event, is_answerable=link is not None, link=link or ""), is_urgent=True)
+        post.show(lambda: asked_by_link(event, link), is_urgent=True)
         self._outlets.update(post)
 
     async def _link(self, event: ApprovalEvent, person: Speaker) -> str | None:
@@ -234,20 +236,36 @@ def _arguments(event: ApprovalEvent) -> str:
     return visible(json.dumps(event.arguments, ensure_ascii=False, indent=1)).replace("`", "\\u0060")
 
 
-def asked(event: ApprovalEvent, *, is_answerable: bool, link: str = "") -> str:
-    """Return a question as it is shown; ``link`` is where one person answers it."""
-    lines = [f"**{event.reason or 'The agent asks for your decision.'}**"]
+def asked(event: ApprovalEvent, *, is_answerable: bool) -> str:
+    """Return a question as it is shown above its buttons."""
+    lines = [f"**{event.reason or ASKS}**"]
     arguments = _arguments(event)
     if event.name and arguments:
         lines.append(f"`{event.name}`\n```json\n{arguments[:MAX_ARGUMENTS_CHARS]}\n```")
-    if (event.approvers or 1) > 1:
-        by = f": {', '.join(counted_names(event.approved_by))}" if event.approved_by else ""
-        lines.append(f"{len(event.approved_by or ())} of {event.approvers} approvals{by}")
-    if link:
-        lines.append(f"\nAnswer it here, once: {link}\nAn answer to this message does not answer the question.")
+    lines += _approvals(event)
     if not is_answerable:
         lines.append(f"Answer it on the page, or with `callboard approve {event.run_id}`.")
     return "\n".join(lines)
+
+
+def asked_by_link(event: ApprovalEvent, link: str | None) -> str:
+    """Return a question as plain text, with the link by which one person answers it; None: that person has none."""
+    parts = [event.reason or ASKS]
+    if event.name and (arguments := _arguments(event)):
+        parts.append(f"{event.name}\n{indent(arguments[:MAX_ARGUMENTS_CHARS], '    ')}")
+    parts += _approvals(event)
+    if link is not None:
+        parts.append(f"Answer it here, once: {link}\nAn answer to this message does not answer the question.")
+    else:
+        parts.append(f"Answer it on the page, or with: callboard approve {event.run_id}")
+    return "\n\n".join(parts)
+
+
+def _approvals(event: ApprovalEvent) -> list[str]:
+    if (event.approvers or 1) <= 1:
+        return []
+    by = f": {', '.join(counted_names(event.approved_by))}" if event.approved_by else ""
+    return [f"{len(event.approved_by or ())} of {event.approvers} approvals{by}"]
 
 
 def answered(event: ApprovalEvent) -> str:

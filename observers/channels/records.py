@@ -18,6 +18,8 @@ from observers.channels.errors import CHANNEL_RUNNING
 
 KEPT_S = 7 * 24 * 3600
 """For how long an answered message is remembered; the platform does not deliver one again after that."""
+FORGET_AGAIN_S = 3600
+"""Between two deletions of what is too old."""
 NOTES_KEPT_S = 60 * 24 * 3600
 """For how much longer notes are kept, since a run may wait for a person."""
 _SCHEMA = """
@@ -80,9 +82,13 @@ class Records:
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
         self._database.executescript(_SCHEMA)
-        self._forget(now_s - KEPT_S)
+        self._forgot_s = 0.0
+        self._forget(now_s)
 
-    def _forget(self, before_s: float) -> None:
+    def _forget(self, now_s: float) -> None:
+        if now_s - self._forgot_s < FORGET_AGAIN_S:
+            return
+        self._forgot_s, before_s = now_s, now_s - KEPT_S
         over = "SELECT message_id FROM talks WHERE is_over AND at < ?"
         self._database.execute(f"DELETE FROM questions WHERE talk IN ({over})", (before_s,))
         self._database.execute("DELETE FROM talks WHERE is_over AND at < ?", (before_s,))
@@ -95,6 +101,7 @@ class Records:
 
     def begin(self, talk: Talk, now_s: float) -> bool:
         """Write a message down and return whether it is new."""
+        self._forget(now_s)
         row = (talk.message_id, talk.place, talk.author_id, now_s)
         sql = "INSERT OR IGNORE INTO talks (message_id, place, author_id, at) VALUES (?, ?, ?, ?)"
         return self._database.execute(sql, row).rowcount == 1

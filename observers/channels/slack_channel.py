@@ -110,7 +110,8 @@ class SlackChannel:
                 return await request()
             except SlackApiError as error:
                 if error.response.get("error") in REFUSED:
-                    problem = f"a token is not that of the app ({error.response.get('error')}); copy it again."
+                    code = error.response.get("error")
+                    problem = f"`token` or `app_token` is not that of the app ({code}); copy both again."
                     raise CHANNEL_REFUSED(platform="Slack", problem=problem) from error
                 log.warning("Slack was not reached", extra={"problem": str(error.response.get("error"))})
             except NETWORK as error:

@@ -14,24 +14,14 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.runner_spec import SECRET_IN_HEADER, Address, Strict
-from config.definitions.secrets import REFERENCE, REFERENCE_FORM, resolve_secret
+from config.definitions.runner_spec import Address, Strict
+from config.definitions.secrets import resolve_secret
+from config.definitions.webhooks.secret_references import SecretReference
 from config.definitions.yaml_lines import Mistakes, Place, read_yaml
 from config.identity.principal import NAME, NAME_FORM
 from config.redaction import redact
+from observers.smtp import MailAddress, SmtpFields, is_here
 
-
-def _is_reference(value: str) -> str:
-    """Return where the secret is, ``${NAME}`` as ``env:NAME``; the message never has the value."""
-    match = SECRET_IN_HEADER.fullmatch(value)
-    reference = f"env:{match[1]}" if match else value
-    if REFERENCE.fullmatch(reference) is None:
-        raise ValueError(f"has to say where the secret is: ${{VARIABLE}}, {REFERENCE_FORM}")
-    return reference
-
-
-Reference = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_is_reference)]
-"""Where a secret is; the file itself has none."""
 Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 
 
@@ -47,21 +37,10 @@ def _is_member_id(value: str) -> str:
     return value
 
 
-def _is_mail_address(value: str) -> str:
-    if MAIL_ADDRESS.fullmatch(value) is None or len(value) > MAX_ADDRESS_CHARS:
-        raise ValueError(f"has to be an e-mail address of at most {MAX_ADDRESS_CHARS} characters")
-    return value.lower()
-
-
-MAX_ADDRESS_CHARS = 60
-"""Of an e-mail address in the table; the channel's own is part of threads' ids."""
-MAIL_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,8}")
 UserId = Annotated[str, AfterValidator(_is_user_id)]
 """A person's id at Discord, in quotes: YAML would take it for a number."""
 SlackId = Annotated[str, AfterValidator(_is_member_id)]
 """A member's id at Slack."""
-MailAddress = Annotated[str, AfterValidator(_is_mail_address)]
-"""In lower case: no server in use tells two persons apart by case."""
 
 
 class PersonFields(Strict):
@@ -69,7 +48,7 @@ class PersonFields(Strict):
 
     principal: Name
     """Whose runs the person's messages start."""
-    key: Reference
+    key: SecretReference
     """That principal's API key."""
     decides: Literal["own", "all", "none"] = "own"
     """Which questions the person may answer here, as far as the server lets the key: those of runs that this person
@@ -80,7 +59,7 @@ class GuestFields(Strict):
     """The principal of all persons that the table does not have. It decides nothing here."""
 
     principal: Name
-    key: Reference
+    key: SecretReference
 
 
 class ChannelFields(Strict):
@@ -113,7 +92,7 @@ class ChannelFields(Strict):
 class DiscordFields(ChannelFields):
     """The bot of Discord."""
 
-    token: Reference
+    token: SecretReference
     """The bot's token."""
     people: dict[UserId, PersonFields] = Field(default_factory=dict)
     answers: Literal["mentions", "all"] = "mentions"
@@ -140,21 +119,15 @@ class DiscordFields(ChannelFields):
         return self
 
 
-class EmailFields(ChannelFields):
+class EmailFields(SmtpFields, ChannelFields):
     """A mailbox whose mails are answered."""
 
-    address: MailAddress
-    """The channel's own address, from which it writes."""
-    user: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """The name at both servers; None: the address."""
-    password: Reference
+    password: SecretReference
     """The password at both servers."""
     imap: Annotated[str, Field(pattern=r"^imaps?://[^\s/@]+$", max_length=200)]
     """The server with the mailbox: ``imaps://host``, with a port where it is not 993."""
     folder: Annotated[str, Field(min_length=1, max_length=200)] = "INBOX"
     """Where mails arrive. The channel changes nothing in it."""
-    smtp: Annotated[str, Field(pattern=r"^smtps?://[^\s/@]+$", max_length=200)]
-    """The server that sends: ``smtps://host`` (465), or ``smtp://host`` (587), which has to offer STARTTLS."""
     authserv_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)]
     """Whose ``Authentication-Results`` say that a sender is genuine: the name that your receiving server writes."""
     people: dict[MailAddress, PersonFields] = Field(default_factory=dict)
@@ -181,11 +154,11 @@ class EmailFields(ChannelFields):
 class SlackFields(ChannelFields):
     """An app of Slack."""
 
-    token: Reference
+    token: SecretReference
     """The bot's token, ``xoxb-...``."""
-    app_token: Reference | None = None
+    app_token: SecretReference | None = None
     """The app's token, ``xapp-...``: Slack delivers through a connection that the app opens (Socket Mode)."""
-    signing_secret: Reference | None = None
+    signing_secret: SecretReference | None = None
     """The app's signing secret: Slack delivers by HTTP to ``/slack/events`` of this process."""
     people: dict[SlackId, PersonFields] = Field(default_factory=dict)
     api: Address = "https://slack.com/api/"
@@ -205,12 +178,6 @@ class SlackFields(ChannelFields):
         if self.api.startswith("http:") and not is_here(self.api):
             raise ValueError("`api` has to be encrypted, since the bot's token goes there; write https://")
         return self
-
-
-def is_here(address: str) -> bool:
-    """Return whether an address is of this machine."""
-    host = address.partition("://")[2].partition("/")[0]
-    return host.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
 
 
 class ChannelsFields(Strict):

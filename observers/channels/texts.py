@@ -11,8 +11,10 @@ MAX_SHOWN_CHARS = 60_000
 """Of one answer; the run has the whole one."""
 FENCE = "```"
 _SPECIAL = re.compile(r"<(?=[@!#]|[A-Za-z][A-Za-z0-9+.-]{0,15}:)")
-_MASKED = re.compile(r"\]\((?=[ \t]{0,4}<?[A-Za-z][A-Za-z0-9+.-]{0,15}:)")
-"""Where a link is hidden behind a text: ``[bank](https://...)``."""
+_MASKED = re.compile(r"\]\(")
+"""Where a link is hidden behind a text, ``[bank](https://...)``; its address may be written in many ways."""
+_DEFINED = re.compile(r"\]:")
+"""The same where the address is written elsewhere: ``[bank]: https://...``."""
 
 
 def shown(text: str) -> str:
@@ -26,7 +28,7 @@ def shown(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Return a text in which Slack reads no mention, no command and no link with another text."""
-    return _SPECIAL.sub("&lt;", text)
+    return _DEFINED.sub("] :", _SPECIAL.sub("&lt;", text))
 
 
 def without_remark(text: str) -> str:

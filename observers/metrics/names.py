@@ -1,9 +1,14 @@
-"""Every metric by its fixed name, with what it counts, its labels, and the bounds of a histogram's buckets."""
+"""Every metric by its fixed name, with what it counts, its labels, and the bounds of a histogram's buckets; and rows
+of a day's counts."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from config.clock import stamp
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 TOKENS_PER_SECOND = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
@@ -89,3 +94,56 @@ SCALING = {
 def full_name(key: str) -> str:
     """Return the name as Prometheus has it, without ``_total``."""
     return f"callboard_{key}"
+
+
+# --- rows of a day
+
+DAY_MS = 86_400_000
+SLOT_S = 300
+FIRST_TOKEN = "time_to_first_token_seconds"
+
+
+def rows_of_slots(sums: Iterable[tuple[int, str, str, float]]) -> dict[str, Any]:
+    """Return a row for each slot of ``slot_sums``, and how long model calls took to their first piece of text in all
+    of them."""
+    slots: dict[int, dict[str, Any]] = {}
+    all_counts: dict[str, float] = defaultdict(float)
+    for slot_ms, name, part, value in sums:
+        row = slots.setdefault(slot_ms, {"runs": {}, "tool_calls": {}, "counts": defaultdict(float)})
+        key, _, bound = name.partition(":")
+        if key == "runs_ended" and part:
+            row["runs"][part] = round(value)
+        elif key == "activity_executions" and part.startswith("tool "):
+            row["tool_calls"][part.removeprefix("tool ")] = round(value)
+        elif key == FIRST_TOKEN and bound != "sum":
+            row["counts"][bound] += value
+            all_counts[bound] += value
+        elif key in ("tokens", "cost_usd"):
+            row[f"{part}_tokens" if key == "tokens" else key] = value
+    return {"rows": [_row(slot_ms, row) for slot_ms, row in sorted(slots.items())], **_quantiles(all_counts)}
+
+
+def _row(slot_ms: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    tokens = {name: round(row.get(name, 0)) for name in ("input_tokens", "output_tokens")}
+    facts = {"at": stamp(slot_ms), "runs": row["runs"], "tool_calls": row["tool_calls"], **tokens}
+    return facts | {"cost_usd": row.get("cost_usd", 0.0)} | _quantiles(row["counts"])
+
+
+def _quantiles(counts: Mapping[str, float]) -> dict[str, float]:
+    if not sum(counts.values()):
+        return {}
+    return {f"first_token_p{percent}_s": round(quantile(counts, percent / 100), 4) for percent in (50, 95)}
+
+
+def quantile(counts: Mapping[str, float], share: float) -> float:
+    """Return the value below which this share of the values is, from counts by the upper bound of their bucket.
+
+    Within a bucket values are taken as evenly spread, as Prometheus does; beyond the last bound it is that bound.
+    """
+    rank, below, lower = share * sum(counts.values()), 0.0, 0.0
+    for upper in COUNTED[FIRST_TOKEN].buckets:
+        count = counts.get(f"{upper:g}", 0.0)
+        if count and below + count >= rank:
+            return lower + (upper - lower) * (rank - below) / count
+        below, lower = below + count, upper
+    return lower

@@ -35,16 +35,20 @@ BLOCKING = {"input_blocked": "blocked", "output_blocked": "blocked", "result_blo
 
 
 class MetricsObserver(AgentObserver):
-    """Counts runs, calls, tokens, decisions and stops; ``/metrics`` and the page read the sums."""
+    """Counts runs, calls, tokens, decisions and stops; ``/metrics`` reads the sums."""
 
     name: ClassVar[str] = "metrics"
-    tailing: ClassVar[Tailing] = Tailing(poll_s=1.0)
+    tailing: ClassVar[Tailing] = Tailing(
+        poll_s=2.5,  # by default a worker feeds it, beside its runs; Prometheus asks every 15 s or so
+        types=("status", "tool", "tool_result", "message", "error", "approval", "control", "end"),
+    )
 
     def __init__(self) -> None:
         self._counts: dict[tuple[Series, int], float] = defaultdict(float)
         self._messages: dict[str, tuple[str, str, int]] = {}
         """Of model calls by their step: the run, the message, and when the message was written (ms)."""
-        self._values: dict[str, set[str]] | None = None
+        self._values: dict[str, set[str]] = defaultdict(set)
+        """Of each label those with series of their own, as they were read last."""
         self._commits = 0
 
     def on_status(self, agent: AgentFacts, payload: StatusPayload, context: RunFacts) -> None:
@@ -155,8 +159,8 @@ class MetricsObserver(AgentObserver):
 
     def _bounded(self, connection: Connection) -> Iterator[tuple[tuple[Series, int], float]]:
         """Yield the counts, those of a label's later values as ``other``: a label may have a million values."""
-        if self._values is None:
-            self._values = defaultdict(set)
+        if self._has_new_values():  # other threads may have added some, too
+            self._values.clear()
             for series, _, _ in values_of(connection):
                 for label, value in series.labels:
                     self._values[label].add(value)
@@ -166,14 +170,22 @@ class MetricsObserver(AgentObserver):
             bounded[Series(series.name, labels), at_ms] += count
         yield from bounded.items()
 
+    def _has_new_values(self) -> bool:
+        pairs = (pair for series, _ in self._counts for pair in series.labels)
+        return any(
+            len(self._values[label]) < MAX_VALUES and _short(value) not in self._values[label] for label, value in pairs
+        )
+
     def _bounded_value(self, label: str, value: str) -> str:
-        assert self._values is not None
-        values = self._values[label]
-        short = "".join(char if char.isprintable() else "?" for char in value[:100])
+        values, short = self._values[label], _short(value)
         if short not in values and len(values) >= MAX_VALUES:
             return OTHER
         values.add(short)
         return short
+
+
+def _short(value: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in value[:100])
 
 
 @lru_cache(maxsize=4096)

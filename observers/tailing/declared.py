@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from config.clock import epoch_ms, ms_of
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.runner_spec import Strict
 from config.definitions.yaml_lines import LinedYaml, Mistake, Mistakes, dotted, read_yaml
@@ -16,8 +18,8 @@ from config.identity import principal
 from observers.base import Delivery, ObserverOptions
 
 OBSERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_START = re.compile(r"now|beginning|\d{1,18}|\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z)?")
-START_FORM = "now, beginning, a position, or a time of UTC such as 2026-11-01 or 2026-11-01T09:30:00Z"
+_START = re.compile(r"now|beginning|\d{1,18}|(?P<time>\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z)?)")
+START_FORM = "now, beginning, a position, or a past time of UTC such as 2026-11-01 or 2026-11-01T09:30:00Z"
 MAX_THREADS = 32
 BEGINNING = "`ledger: {class: my_package.ledger:Ledger}`"
 """What the file begins with."""
@@ -27,7 +29,12 @@ _Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=128)], ..
 
 def is_start(text: str) -> bool:
     """Return whether an observer may start there: see ``START_FORM``."""
-    return _START.fullmatch(text) is not None
+    match = _START.fullmatch(text)
+    if match is None or match["time"] is None:
+        return match is not None
+    with suppress(ValueError):  # of a day that no month has
+        return ms_of(match["time"]) <= epoch_ms()
+    return False
 
 
 class ObserverFields(Strict):
@@ -93,15 +100,20 @@ def options_of(
     """
     if model is None and fields.options is None:
         return None
-    written = read_yaml(path, BEGINNING)
     if model is None:
-        problem = "its class takes no options; leave them out."
-        raise DefinitionInvalid(str(path), written.line_of((name, "options")), f"{name}.options", problem)
+        raise refusal_of(path, name, "options", "its class takes no options; leave them out.")
+    written = read_yaml(path, BEGINNING)
     try:
         return model.model_validate(fields.options or {})
     except ValidationError as error:
         mistake = Mistakes(section_of=lambda _: model, sentences=_SENTENCES).first(error)
         raise _refusal(path, written, (name, "options"), mistake) from error
+
+
+def refusal_of(path: Path, name: str, field: str, problem: str) -> DefinitionInvalid:
+    """Return what refuses a field of a declared observer."""
+    line = read_yaml(path, BEGINNING).line_of((name, field))
+    return DefinitionInvalid(str(path), line, f"{name}.{field}", problem)
 
 
 def _refusal(path: Path, written: LinedYaml, section: tuple[str, ...], mistake: Mistake) -> DefinitionInvalid:

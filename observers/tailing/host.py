@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable
 
 from bus.journal.tailing import Member, ObserverCursors, failed, new_owner_id
 from config.database.engine import Database
@@ -38,23 +37,25 @@ class ObserverHost:
         self._abandoned: dict[str, int] = {}
         self._watch: threading.Thread | None = None
 
-    def start(self, observers: Iterable[Tailed]) -> None:
-        """Register the observers and start their threads.
+    def start(self, tailed: Tailed) -> bool:
+        """Register an observer, start its threads, and return whether it is new.
 
         Raises:
-            OBSERVER_AHEAD: one is to start beyond the end of the log; none was started.
-            CallboardError: one cannot be made with these settings; none was registered.
+            OBSERVER_AHEAD: it is to start beyond the end of the log; nothing was registered, as with the others.
+            SettingInvalid: another process feeds another class under its name.
+            CallboardError: it cannot be made with these settings.
         """
-        observers = list(observers)
-        tailers = [self._tailer(tailed) for tailed in observers for _ in range(tailed.threads)]
-        for tailed in observers:
-            parts = tailed.name, tailed.class_path, tailed.delivery, tailed.selection.as_json()
-            if self._cursors.register(*parts, tailed.start):
-                log.info("observer '%s' is new and starts at %s", tailed.name, tailed.start)
+        tailers = [self._tailer(tailed) for _ in range(tailed.threads)]
+        parts = tailed.name, tailed.class_path, tailed.delivery, tailed.selection.as_json()
+        is_new = self._cursors.register(*parts, tailed.start)
+        if is_new:
+            log.info("observer '%s' is new and starts at %s", tailed.name, tailed.start)
         for tailer in tailers:
             self._feed(tailer)
-        self._watch = threading.Thread(target=self._work, name="callboard-observers", daemon=True)
-        self._watch.start()
+        if self._watch is None:
+            self._watch = threading.Thread(target=self._work, name="callboard-observers", daemon=True)
+            self._watch.start()
+        return is_new
 
     def stop(self) -> None:
         """Let the calls that are under way end, store what was delivered, and free the partitions."""
@@ -91,7 +92,7 @@ class ObserverHost:
 
     def _work(self) -> None:
         while not self._stopping.wait(WATCH_S):
-            for tailer in [tailer for tailer, thread in self._threads.items() if thread.is_alive()]:
+            for tailer in [tailer for tailer, thread in [*self._threads.items()] if thread.is_alive()]:
                 try:
                     self._look(tailer)
                 except CallboardError as error:
@@ -109,7 +110,10 @@ class ObserverHost:
         log.warning("observer '%s' took over %g s for one event and is given up", tailed.name, tailed.timeout_s)
         error = f"TimeoutError: no return within {tailed.timeout_s:g} s"
         failure = failed(call.row, error, tailer.failure_of(call.row), tailed.retry_for_s)
-        self._cursors.leave(tailed.name, tailer.member, failure if tailed.delivery != "best_effort" else None)
+        if tailed.delivery == "best_effort":
+            self._cursors.leave(tailed.name, tailer.member, dropped=call.row)
+        else:
+            self._cursors.leave(tailed.name, tailer.member, failure)
         self._threads.pop(tailer)
         self._abandoned[tailed.name] = self._abandoned.get(tailed.name, 0) + 1
         if self._abandoned[tailed.name] <= MAX_ABANDONED:

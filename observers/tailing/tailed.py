@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,7 +19,7 @@ from config.settings import Settings
 from config.text.names import did_you_mean
 from observers.base import AgentFacts, AgentObserver, Delivery, LiveObserver, ObserverOptions, RunFacts, facts_of
 from observers.discovery import OBSERVERS
-from observers.tailing.declared import OBSERVER_NAME, ObserverFields, options_of, read_observers
+from observers.tailing.declared import OBSERVER_NAME, ObserverFields, options_of, read_observers, refusal_of
 
 MAX_RUNS = 5_000
 """Runs whose facts are remembered."""
@@ -110,7 +111,7 @@ def tailed_observer(name: str, settings: Settings, start: str | None = None) -> 
         delivery=delivery,
         threads=fields.threads or kind.tailing.threads,
         start=start or fields.start,
-        selection=_selection(name, fields, kind),
+        selection=_selection(path, name, fields, kind),
         retry_for_s={"critical": float("inf"), "best_effort": 0.0}.get(delivery, kind.tailing.retry_for_s),
         timeout_s=kind.tailing.timeout_s,
         poll_s=kind.tailing.poll_s,
@@ -129,18 +130,16 @@ def _kind(name: str, class_path: str, settings: Settings, declared: Collection[s
     return kind
 
 
-def _selection(name: str, fields: ObserverFields, kind: type[AgentObserver]) -> EventSelection:
+def _selection(path: Path, name: str, fields: ObserverFields, kind: type[AgentObserver]) -> EventSelection:
     names = kind.tailing.types or tuple(EVENT_TYPES)
     for type_ in fields.types or ():
         if type_ not in names:
-            of_class = "it gets no" if type_ in EVENT_TYPES else "there is no"
-            problem = f"observer '{name}': {of_class} type of events '{type_[:80]}'; known types: {', '.join(names)}."
-            raise PluginUnknown(problem, name=name)
+            of_class = "its class gets no" if type_ in EVENT_TYPES else "there is no"
+            problem = f"{of_class} type of events '{type_[:80]}'; known types: {', '.join(names)}."
+            raise refusal_of(path, name, "types", problem)
     if kind.tailing.is_per_tenant and not fields.tenants:
-        problem = (
-            f"observer '{name}' sends what it gets away; say whose runs that are, for example `tenants: [default]`."
-        )
-        raise PluginUnknown(problem, name=name)
+        problem = "is missing: it sends events out of the deployment, so name whose, for example `tenants: [default]`."
+        raise refusal_of(path, name, "tenants", problem)
     parts = {part: frozenset(getattr(fields, part) or ()) for part in EventSelection.__slots__}
     return EventSelection(**{**parts, "types": parts["types"] or frozenset(kind.tailing.types)})
 

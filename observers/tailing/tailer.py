@@ -6,9 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from bus.journal.tailing import (
     BATCH,
@@ -19,10 +18,12 @@ from bus.journal.tailing import (
     FailedDelivery,
     LogReader,
     Member,
+    NotWritten,
     ObserverCursors,
     RunReader,
     TailedRow,
     count_rows,
+    due_now,
     failed,
     merged,
     open_failures,
@@ -32,10 +33,10 @@ from bus.journal.tailing import (
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.errors import CallboardError, Permanent, Retryable
-from config.redaction import redact
 from config.settings import Settings
 from observers.base import AgentObserver, LogObserver, NotTaken
 from observers.discovery import new_instance
+from observers.tailing.batch import BatchOutcome, PendingCall, cursor_behind, reason_of
 from observers.tailing.tailed import Facts, FactsOfRuns, Tailed
 
 log = logging.getLogger(__name__)
@@ -51,24 +52,6 @@ RETRIES = 20
 """Failed deliveries that are tried again at a time."""
 
 
-class PendingCall(NamedTuple):
-    """A delivery that is under way."""
-
-    row: TailedRow
-    began_s: float
-
-
-@dataclass(kw_only=True, slots=True)
-class BatchOutcome:
-    """What became of a batch."""
-
-    count: int = 0
-    """Rows that were looked at."""
-    delivered: int = 0
-    dropped: int = 0
-    failures: list[FailedDelivery] = field(default_factory=list)
-
-
 class Tailer:
     """Feeds one observer with the runs of the partitions that it owns; a thread calls ``work``."""
 
@@ -80,27 +63,36 @@ class Tailer:
         """Whether a call took too long, and another thread has taken the partitions."""
         self._database = database
         self._cursors = ObserverCursors(database)
-        self._reader = LogReader()
+        self._reader = LogReader(tailed.name)
         self._create = partial(tailed.kind.from_options, settings, tailed.options)
-        self._observer: AgentObserver = new_instance(tailed.kind, self._create)
+        self._observer = self._new_observer()
         self._forget()
 
     def _renew(self) -> None:
         """Begin with a new instance: what this one has gathered was not stored."""
-        self._close()
-        self._observer = new_instance(self.tailed.kind, self._create)
+        self._replace_observer()
         self._forget()
+
+    def _replace_observer(self) -> None:
+        self._close()
+        self._observer = self._new_observer()
+
+    def _new_observer(self) -> AgentObserver:
+        observer = new_instance(self.tailed.kind, self._create)
+        if isinstance(observer, LogObserver):
+            observer.runs = RunReader(self._database)
+        return observer
 
     def _forget(self) -> None:
         """Forget what was read, so that the cursors are read again."""
-        if isinstance(self._observer, LogObserver):
-            self._observer.runs = RunReader(self._database)
         self._facts = FactsOfRuns(are_labels_wanted=bool(self.tailed.selection.labels))
         self._spans: list[CursorSpan] = []
         self._failures: dict[int, FailedDelivery] = {}
         self._held: dict[str, int] = {}
         self._is_paused = False
-        self._failures_in_a_row = 0
+        self._failures_in_a_row = self._unwritten_in_a_row = 0
+        self._alone_upto = 0
+        """Up to this position events are stored one by one: one of them cannot be written."""
         self._claimed_s = self._open_until_s = -1e9
 
     # --- the thread
@@ -141,7 +133,7 @@ class Tailer:
             try:
                 close()
             except Exception as error:
-                log.warning("observer '%s' could not close: %s", self.tailed.name, type(error).__name__)
+                log.warning("observer '%s' could not close: %s", self.tailed.name, reason_of(error))
 
     def beat(self) -> None:
         """Keep the partitions during a long call; another thread calls it."""
@@ -165,7 +157,8 @@ class Tailer:
         is_probe = self._failures_in_a_row >= OPEN_AFTER
         if self._retry_due(1 if is_probe else RETRIES) and is_probe:
             return True
-        return self._feed(1 if is_probe else BATCH)
+        is_alone = is_probe or self._spans[0].position < self._alone_upto
+        return self._feed(1 if is_alone else BATCH)
 
     def _claim(self) -> None:
         claim = self._cursors.claim(self.tailed.name, self.member)
@@ -197,13 +190,56 @@ class Tailer:
             return False
         outcome = self._deliver(batch.rows, facts)
         if outcome.count < len(batch.rows):
-            after = _upto(span, after, batch.rows, outcome.count)
+            after = cursor_behind(span, after, batch.rows, outcome.count)
         progress = CursorProgress(before=span, after=after, failures=outcome.failures)
-        self._advance(replace(progress, delivered=outcome.delivered, dropped=outcome.dropped))
+        progress = replace(progress, delivered=outcome.delivered, dropped=outcome.dropped)
+        if outcome.count == 1:
+            self._store_one(batch.rows[0], progress)
+            return after.position < batch.head
+        try:
+            self._advance(progress)
+        except NotWritten:
+            if not outcome.count:  # nothing was delivered that could be left out
+                raise
+            self._replace_observer()
+            self._disregard(outcome.failures)
+            self._alone_upto = max(self._alone_upto, batch.rows[outcome.count - 1].position)
+            return True
         return after.position < batch.head
 
-    def _advance(self, progress: CursorProgress) -> None:
-        self._cursors.advance(self.tailed.name, self.member, progress, self._observer.on_commit)
+    def _store_one(self, row: TailedRow, progress: CursorProgress, following: Sequence[FailedDelivery] = ()) -> None:
+        """Store what came of one event: where the observer cannot write it, that it was not taken.
+
+        ``following``: what is due next, unless the event is tried again first.
+        """
+        try:
+            self._advance(self._with_following(progress, following))
+        except NotWritten as error:
+            self._replace_observer()
+            outcome, self._failures_in_a_row = BatchOutcome(), self._unwritten_in_a_row  # its hooks may well succeed
+            self._note_failure(row, error.__cause__ or error, outcome)
+            self._unwritten_in_a_row = self._failures_in_a_row
+            left_out = replace(progress, delivered=0, dropped=outcome.dropped, failures=outcome.failures, cleared=())
+            self._advance(self._with_following(left_out, following), writes=False)
+
+    def _with_following(self, progress: CursorProgress, following: Sequence[FailedDelivery]) -> CursorProgress:
+        if any(failure.state is DeliveryState.RETRYING for failure in progress.failures):
+            return progress
+        for failure in following:
+            self._failures[failure.position], self._held[failure.run_id] = failure, failure.position
+        return replace(progress, failures=[*progress.failures, *following])
+
+    def _disregard(self, failures: Sequence[FailedDelivery]) -> None:
+        """Forget failures that were not stored."""
+        for failure in failures:
+            self._failures.pop(failure.position, None)
+            self._held.pop(failure.run_id, None)
+
+    def _advance(self, progress: CursorProgress, *, writes: bool = True) -> None:
+        on_commit = self._observer.on_commit if writes else None
+        self._cursors.advance(self.tailed.name, self.member, progress, on_commit)
+        if writes and progress.delivered:
+            self._unwritten_in_a_row = 0
         self._spans = merged([progress.after, *(span for span in self._spans if span != progress.before)])
 
     # --- deliveries
@@ -259,7 +295,7 @@ class Tailer:
             self._observer.flush()
         except BaseException as error:
             self._require_partitions()
-            log.warning("observer '%s' could not flush: %s", self.tailed.name, type(error).__name__)
+            log.warning("observer '%s' has not taken a batch: %s", self.tailed.name, reason_of(error))
             return False
         finally:
             self.call = None
@@ -274,7 +310,8 @@ class Tailer:
         self.call = None
         self._failures_in_a_row += 1
         if self._failures_in_a_row == 1:
-            log.warning("observer '%s' raised %s in run %s", self.tailed.name, type(error).__name__, row.run_id)
+            text = "observer '%s' has not taken event %d of run %s: %s"
+            log.warning(text, self.tailed.name, row.payload.seq, row.run_id, reason_of(error))
         log.debug("observer '%s' raised in run %s", self.tailed.name, row.run_id, exc_info=error)
         if self._failures_in_a_row >= OPEN_AFTER:
             pause_s = min(LONGEST_PAUSE_S, 2.0 ** min(self._failures_in_a_row - OPEN_AFTER, 10))
@@ -314,9 +351,8 @@ class Tailer:
     def _retry_due(self, limit: int) -> bool:
         """Try the failed deliveries again whose time has come, and return whether there were any."""
         now_ms = epoch_ms()
-        due = [failure for _, failure in sorted(self._failures.items()) if failure.next_ms is not None]
-        due = [failure for failure in due if failure.next_ms is not None and failure.next_ms <= now_ms][:limit]
-        for failure in due:
+        due = [each for each in self._failures.values() if each.next_ms is not None and each.next_ms <= now_ms]
+        for failure in sorted(due, key=lambda failure: failure.position)[:limit]:
             if not self._is_open:
                 self._retry(failure)
         return bool(due)
@@ -341,20 +377,24 @@ class Tailer:
         cleared = {failure.position} - {each.position for each in failures}
         for position in cleared:
             del self._failures[position]
-        self._advance(CursorProgress(before=span, after=span, delivered=delivered, failures=failures, cleared=cleared))
+        progress = CursorProgress(before=span, after=span, delivered=delivered, failures=failures, cleared=cleared)
+        try:
+            self._advance(progress)
+        except NotWritten:
+            self._replace_observer()
+            self._disregard(failures)
+            self._failures[failure.position] = failure
+            self._retry_alone(failure, span, upto)
 
-
-def _upto(span: CursorSpan, after: CursorSpan, rows: Sequence[TailedRow], count: int) -> CursorSpan:
-    """Return where the cursors are when so many of the rows between two places were delivered."""
-    position = max(span.position, rows[count - 1].position)
-    left = {row.position for row in rows[count:]}
-    gaps = {gap for gap in after.gaps if gap <= position} | {number for number in left if number <= position}
-    return replace(after, position=position, gaps=tuple(sorted(gaps)))
-
-
-def reason_of(error: BaseException) -> str:
-    """Return what a failed delivery is listed with."""
-    text = " ".join(redact(str(error)).split())
-    if isinstance(error, NotTaken):
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    def _retry_alone(self, failure: FailedDelivery, span: CursorSpan, upto: int) -> None:
+        """Deliver and store the event by itself; the next one of its run is due then, in the same way."""
+        with self._database.read() as connection:
+            rows = rows_of_run(connection, failure.run_id, failure.position, upto)
+            facts = self._facts.read(connection, rows)
+        outcome = self._deliver(rows[:1], facts, is_whole=True)
+        cleared = {failure.position} - {each.position for each in outcome.failures}
+        following = [due_now(row) for row in rows[1:2]]
+        progress = CursorProgress(before=span, after=span, delivered=outcome.delivered, failures=outcome.failures)
+        self._store_one(rows[0], replace(progress, cleared=cleared), following)
+        if self._failures.get(failure.position) is failure:  # it was stored
+            del self._failures[failure.position]

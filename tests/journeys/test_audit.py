@@ -66,6 +66,7 @@ def test_the_heads_of_a_running_installation_show_a_truncated_log(tmp_path: Path
             lambda: {anchor.place.split(":")[0] for anchor in anchors_of(database, logs)} > {str(logs / "up.log")}, 90
         )
         assert up.stop() == 0
+        assert "worker is ready pool=thread" in (logs / "up.log").read_text()  # the first head is logged as early
 
         anchors = anchors_of(database, logs)
         assert {anchor.digest for anchor in anchors} <= {entry.digest for entry in entries(database, "default")}

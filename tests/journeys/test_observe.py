@@ -46,7 +46,7 @@ for line in sys.stdin:
         os.waitpid(pid, 0)
         continue
     with closing(open_database(settings.database)) as database:
-        ObserverHost(settings, database).start([tailed])
+        ObserverHost(settings, database).start(tailed)
         time.sleep(60)
 """
 """Forks a process that feeds the observer for each line it gets: imports a hundred times would take minutes."""

@@ -70,7 +70,12 @@ def test_fifty_deliveries_at_once_start_one_run_that_a_worker_executes_as_untrus
     sum_of = Call(name="calculator", arguments={"expression": "1 + 1"})
     model.script([Turn(calls=[sum_of]), Turn(text="It is on its way.")])
     with start(tmp_path, model) as up, ThreadPoolExecutor(TIMES) as pool:
-        forged = list(pool.map(lambda _: deliver(up, "shop", {}, "msg_1", "whsec_Zm9yZ2Vk"), range(TIMES)))
+        forged = list(
+            pool.map(
+                lambda _: deliver(up, "shop", {}, "msg_1", "whsec_YSBmb3JnZWQga2V5IG9mIHRoZSBzYW1lIHNob3A="),
+                range(TIMES),
+            )
+        )
         assert {(status, answer["code"]) for status, answer in forged} == {(401, "webhook_refused")}
 
         answers = list(pool.map(lambda _: deliver(up, "shop", {"data": {"id": 17}}, "msg_1"), range(TIMES)))

@@ -65,3 +65,14 @@ def test_a_mistake_is_found(tmp_path: Path, source: str, test: str):
 
     assert answer.returncode == 1
     assert f"FAILED ::{test}" in answer.stdout or f"::{test} " in answer.stdout
+
+
+def test_a_misspelt_observer_is_one_sentence(tmp_path: Path):
+    (tmp_path / "mine.py").write_text(GOOD)
+
+    answer = held_to(tmp_path, "mine:Goood")
+
+    assert answer.returncode != 0
+    assert "ERROR: " in answer.stdout + answer.stderr
+    assert "Goood" in answer.stdout + answer.stderr
+    assert "Traceback" not in answer.stdout + answer.stderr

@@ -496,7 +496,7 @@ def test_a_mistake_in_a_declaration_names_the_line_and_the_field(settings: Setti
         (
             "shop: {class: webhooks, tenants: [a], types: [tool], options: {}}",
             "shop",
-            "it gets no type of events",
+            "its class gets no type of events",
         ),
         ("m: {class: metrics, options: {url: x}}", "m", "its class takes no options"),
     ],
@@ -522,7 +522,7 @@ def test_the_class_stands_for_all_that_are_declared_with_it_and_reads_two_types_
 
     assert (shop_observer.name, ends.name) == ("shop", "ends")
     assert [sorted(each.selection.types) for each in (shop_observer, ends)] == [["approval", "end"], ["end"]]
-    assert tailed_observer("metrics", chosen).selection.types == frozenset()
+    assert tailed_observer("signals", chosen).selection.types == frozenset(), "all types"
 
 
 def test_an_agents_definition_cannot_name_it(settings: Settings):

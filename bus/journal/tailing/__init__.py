@@ -13,15 +13,15 @@ if TYPE_CHECKING:
         CursorLost,
         CursorProgress,
         Member,
+        NotWritten,
         ObserverCursors,
-        ObserverState,
         merged,
-        observer_states,
     )
     from bus.journal.tailing.failures import (
         DeliveryState,
         FailedDelivery,
         dead_letters,
+        due_now,
         failed,
         feed_again,
         open_failures,
@@ -47,8 +47,11 @@ if TYPE_CHECKING:
         model_calls,
         open_runs,
         queue_states,
+        queued_by_owner,
+        slot_sums,
         values_of,
     )
+    from bus.journal.tailing.states import ObserverState, observer_states
     from bus.journal.tailing.whole_runs import RunReader
 else:
     __getattr__ = on_demand(globals())

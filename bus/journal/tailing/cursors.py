@@ -7,27 +7,39 @@ taken for dead, or whose observer was reset meanwhile, moves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bus.journal.ownership.workers import is_gone
 from bus.journal.tailing.errors import OBSERVER_AHEAD, OBSERVER_UNKNOWN
 from bus.journal.tailing.failures import DeliveryState, FailedDelivery, store
-from bus.journal.tailing.log_rows import PARTITIONS, CursorSpan, head_of, oldest_after, position_at
+from bus.journal.tailing.log_rows import (
+    PARTITIONS,
+    CursorSpan,
+    TailedRow,
+    head_of,
+    partition_of,
+    position_at,
+)
+from config.clock import ms_of, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import failed_deliveries, observer_cursors, observer_members, observers
+from config.errors import SettingInvalid
 
 ALIVE_MS = 10_000
 """A member that has not renewed its row for so long has lost its partitions."""
 BEAT_MS = 2_000
 """A member renews its row when it is so old."""
 NOW, BEGINNING = "now", "beginning"
+
+
+class NotWritten(Exception):
+    """What the observer writes in the transaction of its cursor failed; nothing was stored. The cause says why."""
 
 
 class CursorLost(Exception):
@@ -77,6 +89,7 @@ class ObserverCursors:
 
         Raises:
             OBSERVER_AHEAD: it is to start beyond the end of the log.
+            SettingInvalid: a process feeds another class under this name.
         """
         values = {"class_path": class_path, "delivery": delivery, "selection_json": selection_json}
         with self._database.write() as connection:
@@ -84,9 +97,10 @@ class ObserverCursors:
             row = {"name": name, "paused": False, "created_ms": WALL_MS, **values}
             inserting = dialect.insert(observers).values(row).on_conflict_do_nothing().returning(observers.c.name)
             if connection.execute(inserting).first() is None:
+                _require_class(connection, name, class_path)
                 connection.execute(update(observers).where(observers.c.name == name).values(values))
                 return False
-            place = place_of(connection, start)
+            place = place_of(connection, start, name)
             rows = [_cursor(name, number, place) for number in range(PARTITIONS)]
             connection.execute(insert(observer_cursors), rows)
             return True
@@ -123,12 +137,26 @@ class ObserverCursors:
         with self._database.write() as connection:  # no row is inserted: the observer may have been removed meanwhile
             connection.execute(renewing.values(seen_ms=WALL_MS))
 
-    def leave(self, name: str, member: Member, failure: FailedDelivery | None = None) -> None:
-        """Free the member's partitions at once, with a delivery that has failed meanwhile."""
-        c = observer_members.c
+    def leave(
+        self,
+        name: str,
+        member: Member,
+        failure: FailedDelivery | None = None,
+        *,
+        dropped: TailedRow | None = None,
+    ) -> None:
+        """Free the member's partitions at once, with a delivery that has failed meanwhile.
+
+        ``dropped``: the event is not delivered again, nor what its partition had before it.
+        """
+        c, cursors = observer_members.c, observer_cursors.c
         with self._database.write() as connection:
             store(connection, name, [failure] if failure is not None else [], ())
-            owned = observer_cursors.c.observer == name, observer_cursors.c.owner == member.id
+            owned = cursors.observer == name, cursors.owner == member.id
+            if dropped is not None:
+                is_its = cursors.partition == partition_of(dropped.run_id), cursors.position < dropped.position
+                passing = update(observer_cursors).where(*owned, *is_its)
+                connection.execute(passing.values(position=dropped.position, dropped=cursors.dropped + 1))
             connection.execute(update(observer_cursors).where(*owned).values(owner=None))
             connection.execute(delete(observer_members).where(c.observer == name, c.id == member.id))
 
@@ -143,6 +171,7 @@ class ObserverCursors:
 
         Raises:
             CursorLost: they are not this member's any more, or not where it left them.
+            NotWritten: the observer has not written what it has to.
         """
         before, after = progress.before, progress.after
         first = min(before.partitions)
@@ -160,10 +189,10 @@ class ObserverCursors:
                 connection.execute(counting.values(counted))
             store(connection, name, progress.failures, progress.cleared)
             if store_too is not None:
-                store_too(connection)
+                _write_too(store_too, connection)
 
     def reset(self, name: str, start: str) -> int:
-        """Set all cursors to ``start``, forget failed deliveries that are retried, and return the position.
+        """Set all cursors to ``start``, forget failed deliveries that come again, and return the position.
 
         Raises:
             OBSERVER_UNKNOWN: there is no such observer.
@@ -171,10 +200,12 @@ class ObserverCursors:
         """
         with self._database.write() as connection:
             _is_paused(connection, name, lock=True)
-            place = place_of(connection, start)
+            place = place_of(connection, start, name)
             setting = update(observer_cursors).where(observer_cursors.c.observer == name)
             connection.execute(setting.values(position=place, gaps_json=None, owner=None))
-            store(connection, name, (), None)
+            c = failed_deliveries.c
+            is_over = or_(c.state != DeliveryState.DEAD, c.position > place)
+            connection.execute(delete(failed_deliveries).where(c.observer == name, is_over))
             return place
 
     def pause(self, name: str, *, is_paused: bool) -> None:
@@ -198,79 +229,14 @@ class ObserverCursors:
             connection.execute(delete(observers).where(observers.c.name == name))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ObserverState:
-    """How an observer that tails the log is."""
-
-    name: str
-    class_path: str
-    delivery: str
-    selection: Mapping[str, Sequence[str]]
-    """Which events it takes; empty: all."""
-    state: str
-    """``running``, ``paused``, or ``stopped``: no process feeds it."""
-    threads: Sequence[Mapping[str, Any]]
-    """Which threads feed it: ``host``, ``pid`` and ``version`` of their processes."""
-    position: int
-    """Of the last row of the log that it has had, whatever its partitions have had behind it."""
-    behind: int
-    """Positions from there to the end of the log."""
-    behind_s: float
-    """Seconds since the first event behind it was numbered; 0 where there is none."""
-    delivered: int
-    dropped: int
-    retrying: int
-    """Deliveries that failed and are tried again; their runs wait."""
-    dead: int
-    """Dead letters."""
-
-    @property
-    def is_late(self) -> bool:
-        """Whether a person should look at it."""
-        return self.behind_s > LATE_S or self.dead > 0 or (self.state == "stopped" and self.behind > 0)
+def _write_too(write: Callable[[Connection], object], connection: Connection) -> None:
+    try:
+        write(connection)
+    except Exception as error:  # also of the database: a table that is missing is no database that is away
+        raise NotWritten from error
 
 
-LATE_S = 60.0
-"""An observer that is further behind is named by the doctor, by ``/health`` and by the page."""
-
-
-def observer_states(connection: Connection) -> list[ObserverState]:
-    """Return all observers that tail the log, by name."""
-    head, now_ms = head_of(connection), connection.execute(select(WALL_MS)).scalar_one()
-    return [_state(connection, row, head, now_ms) for row in connection.execute(_OBSERVERS)]
-
-
-_OBSERVERS = select(observers).order_by(observers.c.name)
-
-
-def _state(connection: Connection, row: Any, head: int, now_ms: int) -> ObserverState:
-    cursors, members, failures = observer_cursors.c, observer_members.c, failed_deliveries.c
-    sums = select(func.min(cursors.position), func.sum(cursors.delivered), func.sum(cursors.dropped))
-    position, delivered, dropped = connection.execute(sums.where(cursors.observer == row.name)).one()
-    feeding = connection.execute(select(observer_members).where(members.observer == row.name).order_by(members.id))
-    threads = [each for each in feeding if each.seen_ms >= now_ms - ALIVE_MS and not is_gone(each.id)]
-    counting = select(failures.state, func.count()).where(failures.observer == row.name).group_by(failures.state)
-    counts = {row[0]: row[1] for row in connection.execute(counting)}
-    oldest = oldest_after(connection, position) if position < head else None
-    oldest_s = datetime.fromisoformat(oldest).timestamp() if oldest is not None else now_ms / 1000
-    return ObserverState(
-        name=row.name,
-        class_path=row.class_path,
-        delivery=row.delivery,
-        selection=orjson.loads(row.selection_json or "{}"),
-        state="paused" if row.paused else "running" if threads else "stopped",
-        threads=[{"host": each.host, "pid": each.pid, "version": each.version} for each in threads],
-        position=position,
-        behind=head - position,
-        behind_s=max(0.0, round(now_ms / 1000 - oldest_s, 3)),
-        delivered=delivered,
-        dropped=dropped,
-        dead=counts.pop(DeliveryState.DEAD, 0),
-        retrying=sum(counts.values()),
-    )
-
-
-def place_of(connection: Connection, start: str) -> int:
+def place_of(connection: Connection, start: str, name: str) -> int:
     """Return the position behind which an observer starts: ``now``, ``beginning``, a time, or a position.
 
     Raises:
@@ -282,9 +248,9 @@ def place_of(connection: Connection, start: str) -> int:
     if start == BEGINNING:
         return 0
     if not start.isdigit():
-        return position_at(connection, start)
+        return position_at(connection, stamp(ms_of(start)))
     if int(start) > head:
-        raise OBSERVER_AHEAD(position=start, last=head)
+        raise OBSERVER_AHEAD(name=name, position=start, last=head)
     return int(start)
 
 
@@ -316,6 +282,20 @@ def _is_paused(connection: Connection, name: str, *, lock: bool = False) -> bool
     if row is None:
         raise OBSERVER_UNKNOWN(name=name)
     return bool(row.paused)
+
+
+def _require_class(connection: Connection, name: str, class_path: str) -> None:
+    """Check that no process feeds another class under the name: each would get a part of the runs."""
+    feeding = select(observer_members).where(observer_members.c.observer == name)
+    alive = _alive(connection, name)
+    members = [row for row in connection.execute(feeding) if row.id in alive]
+    other = connection.execute(select(observers.c.class_path).where(observers.c.name == name)).scalar_one()
+    if members and other != class_path:
+        place = f"process {members[0].pid} on {members[0].host}"
+        raise SettingInvalid(
+            f"observer '{name}' is fed with the class {other} by {place}; end that process before this one feeds "
+            f"{class_path}, or choose another name."
+        )
 
 
 def _cursors(connection: Connection, name: str) -> Sequence[Any]:

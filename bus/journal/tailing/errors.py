@@ -11,8 +11,9 @@ OBSERVER_AHEAD = Permanent.row(
     status=409,
     over_http=False,
     text=(
-        "the observer's cursor {position} is beyond the last event of the log, {last}; nothing was delivered. "
-        "`./callboard observers reset NAME --from now` sets it to the end of the log."
+        "the cursor {position} of observer '{name}' is beyond the last event of the log, {last}; nothing was "
+        "delivered. `./callboard observers reset {name} --from now` sets it to the end of the log; if the observer is "
+        "new, correct its `start`."
     ),
     remedy="Reset the observer with `./callboard observers reset NAME --from now`, or from an earlier place.",
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -70,20 +71,22 @@ def failed(
     )
 
 
+def due_now(row: TailedRow) -> FailedDelivery:
+    """Return the delivery of an event that is due now, though none of it has failed yet."""
+    earlier = failed(row, "", None, math.inf)
+    return replace(earlier, attempts=0, next_ms=earlier.first_ms)
+
+
 def pause_s(attempts: int) -> float:
     """Return the seconds between an attempt and the next: 1, 2, 4 and so on, an hour at most, a fifth of it random."""
     pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 20))
     return pause * random.uniform(0.8, 1.2)  # no secret
 
 
-def store(
-    connection: Connection, name: str, failures: Sequence[FailedDelivery], cleared: Collection[int] | None
-) -> None:
-    """Write failures, and delete those of the ``cleared`` positions; None: all that are retried."""
+def store(connection: Connection, name: str, failures: Sequence[FailedDelivery], cleared: Collection[int]) -> None:
+    """Write failures, and delete those of the ``cleared`` positions."""
     c = failed_deliveries.c
-    if cleared is None:
-        connection.execute(delete(failed_deliveries).where(c.observer == name, c.state != DeliveryState.DEAD))
-    elif cleared:
+    if cleared:
         connection.execute(delete(failed_deliveries).where(c.observer == name, c.position.in_(sorted(cleared))))
     for failure in failures:
         values: dict[str, Any] = {name_: getattr(failure, name_) for name_ in FailedDelivery.__slots__}

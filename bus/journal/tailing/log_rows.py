@@ -75,7 +75,9 @@ class Batch:
 class LogReader:
     """Reads the rows behind cursors; one for each thread, since it remembers up to where the log is settled."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        """``name``: of the observer."""
+        self._name = name
         self._settled = 0
         self._sample: tuple[int, int] | None = None
 
@@ -87,7 +89,7 @@ class LogReader:
         """
         head = self._look(connection)
         if span.position > head:
-            raise OBSERVER_AHEAD(position=span.position, last=head)
+            raise OBSERVER_AHEAD(name=self._name, position=span.position, last=head)
         upto = min(head, span.position + AHEAD)
         first = min(upto, max(span.position, self._settled))
         present = _positions(connection, first, upto) if upto > first else ()

@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, bindparam, delete, func, select
+from sqlalchemy import Connection, bindparam, case, delete, func, literal, or_, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 
-from config.database.engine import WALL_MS
+from bus.identity.access import rows_for
+from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import events, metric_values, runs, steps
+from config.identity.principal import Principal, Verb
 
 SLOT_MS = 5 * 60 * 1000
 KEPT_MS = 24 * 3600 * 1000 + SLOT_MS
@@ -55,6 +57,28 @@ def forget_old_slots(connection: Connection) -> None:
     """Delete the slots of more than a day ago."""
     c = metric_values.c
     connection.execute(delete(metric_values).where(c.slot_ms > TOTAL, c.slot_ms < WALL_MS - KEPT_MS))
+
+
+def slot_sums(connection: Connection, since_ms: int) -> list[tuple[int, str, str, float]]:
+    """Return what was counted in each slot of at most a day, over all agents, models and tenants.
+
+    Each sum has its slot (ms), the series' name, the value of its last label where that is an outcome, a status or a
+    direction, and for calls their type before it: ``tool done``. A negative ``since_ms`` counts back from now.
+    """
+    now_ms: int = connection.execute(select(WALL_MS)).scalar_one()
+    begin_ms = max(now_ms + since_ms if since_ms < 0 else since_ms, now_ms - KEPT_MS)
+    c = metric_values.c
+    part = case(*((c.labels_json.endswith(f'":"{value}"}}', autoescape=True), value) for value in _LAST), else_="")
+    kind = case((c.labels_json.startswith('{"type":"tool"', autoescape=True), "tool "), else_="")
+    kind_and_part = (kind + part).label("part")
+    query = select(c.slot_ms, c.name, kind_and_part, func.sum(c.value).label("value"))
+    is_meant = or_(c.name.in_(("runs_ended", "activity_executions", "tokens", "cost_usd")), c.name.startswith(_FIRST))
+    query = query.where(c.slot_ms > max(TOTAL, begin_ms - SLOT_MS), is_meant).group_by(c.slot_ms, c.name, kind_and_part)
+    return [(row.slot_ms, row.name, row.part, row.value) for row in connection.execute(query.order_by(c.slot_ms))]
+
+
+_LAST = "succeeded failed cancelled dead input output done refused unknown".split()
+_FIRST = "time_to_first_token_seconds:"
 
 
 def values_of(connection: Connection, since_ms: int = TOTAL) -> list[tuple[Series, int, float]]:
@@ -120,6 +144,41 @@ class QueueState(NamedTuple):
     depth: int
     oldest_s: float
     """Seconds since the oldest of them was accepted."""
+
+
+MAX_OWNERS = 20
+"""Tenants or principals of a queue that are listed, those with the most waiting runs."""
+
+
+def queued_by_owner(
+    connection: Connection, principal: Principal, default_queue: str, *, is_of_all: bool
+) -> dict[str, dict[str, Any]]:
+    """Return the queues in which runs wait: ``queued``, ``oldest_s`` and, by tenant or owner, ``waiting``.
+
+    ``is_of_all``: of all tenants, and by tenant; otherwise of the runs that the principal sees, and by owner.
+    """
+    c, number = runs.c, func.count()
+    queue = func.coalesce(c.queue, literal(default_queue)).label("queue")
+    owner = c.tenant if is_of_all else c.principal
+    which = true() if is_of_all else rows_for(principal, Verb.SEE, runs)
+    counted = (
+        select(queue, owner.label("owner"), number.label("queued"), func.min(c.created_ms).label("oldest_ms"))
+        .where(which, c.ended_ms.is_(None), c.status == "queued")
+        .group_by(queue, owner)
+        .subquery()
+    )
+    name = counted.c.queue
+    sums = func.sum(counted.c.queued).over(partition_by=name), func.min(counted.c.oldest_ms).over(partition_by=name)
+    place = func.row_number().over(partition_by=name, order_by=(counted.c.queued.desc(), counted.c.owner))
+    ranked = select(*counted.c["queue", "owner", "queued"], sums[0].label("all_queued"), sums[1].label("oldest_ms"))
+    rows = ranked.add_columns(place.label("place")).subquery()
+    queues: dict[str, dict[str, Any]] = {}
+    now_ms = wall_ms(connection)
+    for row in connection.execute(select(rows).where(rows.c.place <= MAX_OWNERS).order_by(rows.c.place)):
+        oldest_s = max(0, now_ms - row.oldest_ms) / 1000
+        facts = queues.setdefault(row.queue, {"queued": int(row.all_queued), "oldest_s": oldest_s, "waiting": {}})
+        facts["waiting"][row.owner] = row.queued
+    return queues
 
 
 def queue_states(connection: Connection) -> list[QueueState]:

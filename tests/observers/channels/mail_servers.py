@@ -145,6 +145,8 @@ class Outbox:
         """To the next mails; without one a mail is taken."""
         self.delay_s = 0.0
         """Between a mail that was taken, and the answer."""
+        self.refused: set[str] = set()
+        """Addresses that it has no mailbox for."""
         self._changed = threading.Condition()
         port, check = free_port(), self._authenticate
         self.address = f"smtp://127.0.0.1:{port}"
@@ -153,6 +155,12 @@ class Outbox:
     def _authenticate(self, server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
         is_right = (data.login, data.password) == (b"steward", PASSWORD.encode())
         return AuthResult(success=is_right, handled=False)
+
+    async def handle_RCPT(self, _server: Any, _session: Any, envelope: Envelope, address: str, _options: Any) -> str:
+        if address in self.refused:
+            return "550 no such mailbox"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Envelope) -> str:  # aiosmtpd's name
         if self.answers:

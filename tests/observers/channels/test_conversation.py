@@ -93,6 +93,18 @@ def test_other_forms_are_for_the_page(field: Any) -> None:
     assert fields_of({"type": "object", "properties": {"name": {"type": "string"}, "odd": field}}) == []
 
 
+def test_records_forget_old_answers_while_the_process_lives(tmp_path: Any) -> None:
+    hour_s, records = 3600, Records(tmp_path / "channels" / "x.db", 1e9)
+    old = Talk(message_id="1", place="p", author_id="a")
+    records.begin(old, 1e9)
+    records.over(old)
+
+    records.begin(Talk(message_id="2", place="p", author_id="a"), 1e9 + 8 * 24 * hour_s)
+
+    assert records.begin(old, 1e9 + 8 * 24 * hour_s), "it was answered more than a week ago"
+    records.close()
+
+
 def test_records_are_there_after_a_restart_and_forget_old_answers(tmp_path: Any) -> None:
     file, day_s = tmp_path / "channels" / "x.db", 24 * 3600
     records, talk = Records(file, 0.0), Talk(message_id="1", place="p", author_id="a")

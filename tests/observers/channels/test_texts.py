@@ -49,9 +49,15 @@ def test_the_first_parts_stay_while_a_text_grows() -> None:
 
 
 def test_links_are_visible_and_hidden_characters_go() -> None:
-    assert shown("[bank](https://a.example) [x](<http://b>) f(a)[1](b)") == (
-        "[bank] (https://a.example) [x] (<http://b>) f(a)[1](b)"
-    )
+    assert shown("[bank](https://a.example) [x](<http://b>)") == "[bank] (https://a.example) [x] (<http://b>)"
+    for address in (
+        "     https://a.example",
+        "\nhttps://a.example",
+        "<  https://a.example>",
+        "//a.example",
+        "https&#58;//a",
+    ):
+        assert "](" not in shown(f"[bank]({address})")
     assert shown("a\u202eb\u200bc\U000e0041d\ne") == "abcd\ne"
 
 
@@ -69,6 +75,7 @@ def test_a_text_beyond_the_limit_says_how_much_is_left_out() -> None:
 
 
 def test_slack_reads_no_mention_and_no_hidden_link() -> None:
+    assert escaped("[bank][1]\n\n[1]: https://a.example") == "[bank][1]\n\n[1] : https://a.example"
     text = "<!here> <@U1> <#C1> <mailto:a@b.c|x> <https://a.example|b> a < b <div> <<@U2>"
 
     assert escaped(text) == (

@@ -18,6 +18,7 @@ from config.settings import Settings
 from observers.metrics import observer as counting
 from observers.metrics.exposition import Exposition
 from observers.metrics.names import METRICS, SCALING
+from observers.metrics.observer import MetricsObserver
 from observers.tailing import tailer as tailing
 from observers.tailing.tailed import tailed_observer
 from observers.tailing.tailer import Tailer
@@ -150,15 +151,18 @@ def test_a_label_with_a_million_values_has_a_bounded_number_of_series(
 ):
     monkeypatch.setattr(counting, "MAX_VALUES", 5)
     log = TailedLog(database)
-    for number in range(20):
+    first, second = member(database, settings), member(database, settings, "own_2")
+    drain(first, second)
+    for number in range(40):
         log.add(log.run(tenant=f"t{number}"), status(1, "queued"))
+        drain(first, second)
     log.add(log.run(tenant="t0"), status(1, "queued"))
 
-    drain(member(database, settings))
+    drain(first, second)
     tenants = {key[3]: value for key, value in samples(database).items() if key[0] == "runs_started_total"}
 
     assert len(tenants) == 6
-    assert sum(tenants.values()) == 21
+    assert sum(tenants.values()) == 41
 
 
 def test_a_label_keeps_no_line_break_and_no_long_text(database: Database, settings: Settings):
@@ -203,3 +207,9 @@ def test_a_metric_has_a_line_in_the_documents():
     for key, metric in METRICS.items():
         name = f"callboard_{key}" + ("_total" if metric.kind == "counter" else "")
         assert f"| `{name}` |" in page, name
+
+
+def test_it_reads_the_types_of_events_that_it_has_a_hook_for():
+    hooks = {name.removeprefix("on_") for name in vars(MetricsObserver) if name.startswith("on_")} - {"commit"}
+
+    assert {*MetricsObserver.tailing.types} == hooks

@@ -8,6 +8,7 @@ import pytest
 
 from config.definitions.errors import DefinitionInvalid, PluginUnknown
 from config.settings import Settings
+from observers.base import Tailing
 from observers.tailing.tailed import Tailed, tailed_observer
 
 
@@ -62,3 +63,9 @@ def test_a_dotted_path_tails_under_the_name_of_its_class(usual_settings: Setting
 
     assert (tailed.name, tailed.delivery, tailed.threads, tailed.start) == ("noting", "reliable", 1, "now")
     assert tailed.selection.as_json() is None
+
+
+@pytest.mark.parametrize("poll_s", [0.0, 2.6, float("nan")])
+def test_a_class_that_would_lose_its_partitions_between_two_looks_is_refused(poll_s: float):
+    with pytest.raises(ValueError, match=r"at least every 2\.5 s"):
+        Tailing(poll_s=poll_s)

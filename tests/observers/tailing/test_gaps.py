@@ -105,7 +105,7 @@ def test_gaps_that_removed_runs_have_left_are_not_noted(room: Room):
         connection.exec_driver_sql(f"DELETE FROM events WHERE run_id = '{gone}'")
 
     with room.database.read() as connection:
-        batch = LogReader().read(connection, CursorSpan(partitions=ALL, position=0))
+        batch = LogReader("sink").read(connection, CursorSpan(partitions=ALL, position=0))
 
     assert [row.run_id for row in batch.rows] == [there] * 3
     assert batch.gaps == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -287,12 +288,95 @@ def test_what_it_writes_with_the_cursor_is_written_once(room: Room):
 
     room.kind.on_commit = on_commit  # type: ignore[method-assign]
     member = room.member()
-    with pytest.raises(RuntimeError):
-        member.step()
+    member.step()
 
     assert room.state.delivered == 0
-    room.drain(room.member("own_1"))
+    room.drain(member)
     assert room.state.delivered == 3
+    assert room.taken[run] == [1, 2, 3, 1, 2, 3]
+
+
+class Ledger:
+    """What an observer gathers and writes with its cursor, but for events that it cannot write."""
+
+    def __init__(self, room: Room) -> None:
+        self.refused: set[tuple[str, int]] = set()
+        self.written: list[tuple[str, int]] = []
+        self._gathered: list[tuple[str, int]] = []
+        ledger = self
+
+        def on_commit(self, connection) -> None:
+            mine, ledger._gathered[:] = ledger._gathered[:], []
+            if refused := ledger.refused & set(mine):
+                connection.exec_driver_sql("INSERT INTO no_such_table VALUES (1)" if len(refused) > 1 else "SELEC")
+            ledger.written += mine
+
+        room.kind.act = lambda agent, payload, context: self._gathered.append((context.run_id, payload.seq))
+        room.kind.on_commit = on_commit  # type: ignore[method-assign]
+
+
+def test_what_cannot_be_written_with_the_cursor_is_left_out_and_the_rest_is_written_once(room: Room):
+    ledger = Ledger(room)
+    good, bad = room.log.runs(2)
+    room.log.turn([good, bad], messages=3)
+    ledger.refused = {(bad, 2), (bad, 4)}
+    member = room.member()
+
+    room.drain(member)
+
+    assert sorted(ledger.written) == sorted([*((good, seq) for seq in range(1, 6)), (bad, 1)])
+    assert (room.state.retrying, room.state.delivered) == (1, 6)
+    with room.database.write() as connection:
+        [letter] = dead_letters(connection, "sink")
+        assert letter["seq"] == 2
+        assert "syntax" in letter["error"]
+        feed_again(connection, "sink", None)
+    ledger.refused = {(bad, 4)}
+    for _ in range(4):  # one event of the run at a time
+        room.drain(member)
+
+    assert [seq for run, seq in ledger.written if run == bad] == [1, 2, 3]  # each once, and the bad one by itself
+    with room.database.write() as connection:
+        [letter] = dead_letters(connection, "sink")
+        assert letter["seq"] == 4
+        feed_again(connection, "sink", None)
+    ledger.refused = set()
+    for _ in range(4):
+        room.drain(member)
+
+    assert [seq for run, seq in ledger.written if run == bad] == [1, 2, 3, 4, 5]
+    assert (room.state.retrying, room.state.dead, room.state.delivered) == (0, 0, 10)
+
+
+def test_an_observer_that_can_write_nothing_gets_nothing_for_a_while(room: Room, monkeypatch):
+    runs = room.log.runs(100)
+    room.log.add_all((run, status(1)) for run in runs)
+    ledger = Ledger(room)
+    ledger.refused = {(run, 1) for run in runs}
+    member = room.member()
+
+    room.drain(member)
+
+    held = room.state.retrying
+    assert 0 < held <= tailing.OPEN_AFTER
+    assert room.state.behind == 100 - held
+    ledger.refused = set()
+    monkeypatch.setattr(time, "monotonic", lambda clock=time.monotonic: clock() + 3600)
+    room.drain(member)
+    assert len(ledger.written) >= 100 - held
+
+
+def test_what_can_never_be_written_is_a_dead_letter_and_later_events_follow(room: Room):
+    ledger = Ledger(room)
+    run = room.log.run()
+    room.log.turn([run], messages=3)
+    ledger.refused = {(run, 2)}
+    member = room.member(retry_for_s=0.0)
+
+    room.drain(member)
+
+    assert [seq for _, seq in ledger.written] == [1, 3, 4, 5]
+    assert room.state.dead == 1
 
 
 @pytest.mark.parametrize(
@@ -363,6 +447,18 @@ def test_a_new_observer_starts_where_it_should(room: Room, start: str):
     assert room.taken[run] == [*first, 5]
 
 
+@pytest.mark.parametrize("part", ["date", "minute", "second", "tenth"])
+def test_a_time_is_read_in_each_form_so_that_nothing_behind_it_is_left_out(room: Room, part: str):
+    run = room.log.run()
+    at = "2026-11-20T00:00:00.624Z"
+    room.log.add(run, replace(status(1), at="2026-11-19T23:59:59.999Z"), replace(status(2), at=at))
+    start = {"date": at[:10], "minute": f"{at[:16]}Z", "second": f"{at[:19]}Z", "tenth": f"{at[:21]}Z"}[part]
+
+    room.drain(room.member(start=start))
+
+    assert room.taken[run] == [2]
+
+
 def test_a_place_beyond_the_end_of_the_log_is_refused(room: Room):
     with pytest.raises(CallboardError) as refusal:
         room.member(start="99999999")
@@ -417,16 +513,55 @@ def test_an_observer_that_is_removed_during_a_long_call_is_not_renewed(room: Roo
         assert connection.exec_driver_sql("SELECT count(*) FROM observer_members").scalar_one() == 0
 
 
-def test_a_reset_feeds_the_past_again(room: Room):
+def test_a_reset_feeds_the_past_again_and_forgets_letters_that_come_again(room: Room):
     run = room.log.run()
     room.log.turn([run])
-    member = room.member()
+    room.kind.act = raise_at(2)
+    member = room.member(retry_for_s=0.0)
     room.drain(member)
+    assert room.state.dead == 1
+    room.kind.act = lambda *_: None
 
     room.cursors.reset("sink", "beginning")
     room.drain(member)
 
-    assert room.taken[run] == [1, 2, 3, 1, 2, 3]
+    assert room.taken[run] == [1, 3, 1, 2, 3]
+    assert (room.state.dead, room.state.is_late) == (0, False)
+
+
+def raise_at(seq: int):
+    """Return what an observer does that does not take one event of each run."""
+
+    def act(agent, payload, context) -> None:
+        if payload.seq == seq:
+            raise OSError("no space")
+
+    return act
+
+
+def test_what_is_held_is_behind_however_far_the_cursor_is(room: Room):
+    run = room.log.run()
+    room.log.turn([run])
+    room.kind.act = raise_at(2)
+    room.drain(room.member())
+    with room.database.write() as connection:
+        connection.exec_driver_sql("UPDATE failed_deliveries SET first_ms = first_ms - 75000")
+
+    assert room.state.behind == 0
+    assert 75 <= room.state.behind_s < 100
+    assert room.state.is_late
+
+
+def test_another_class_is_not_fed_under_the_same_name_at_the_same_time(room: Room):
+    member = room.member()
+    room.drain(member)
+
+    with pytest.raises(SettingInvalid, match=r"'sink' is fed with the class tests:Sink by process 1 on here"):
+        room.member("own_2", class_path="tests:Other")
+
+    room.cursors.leave("sink", member.member)
+    room.drain(room.member("own_2", class_path="tests:Other"))
+    assert room.state.class_path == "tests:Other"
 
 
 def test_events_of_a_removed_run_are_passed_over(room: Room):

@@ -220,7 +220,7 @@ def test_without_an_address_it_does_not_start_and_no_log_is_kept_for_it(log: Tra
     host = ObserverHost(usual_settings, log.database)
 
     with pytest.raises(CallboardError, match="CALLBOARD_TRACES_URL is not set"):
-        host.start([tailed_observer("traces", usual_settings)])
+        host.start(tailed_observer("traces", usual_settings))
 
     with log.database.read() as connection:
         assert observer_states(connection) == []

@@ -10,7 +10,8 @@ import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.slack.conftest import ANA, BEN, STRANGER, SlackBot, Tables
+from tests.journeys.channels.conftest import Tables
+from tests.journeys.channels.slack.conftest import ANA, BEN, STRANGER, SlackBot
 from tests.model_server import Turn
 from tests.observers.channels.fake_slack import BOT, FakeSlack, Request
 

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from email.message import EmailMessage
-from typing import Any
 
 import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.discord.conftest import GuardedWeb
-from tests.journeys.mail.conftest import ANA, BEN, MailBot
-from tests.model_server import Call, Turn
-from tests.observers.channels.mail_servers import MX, Outbox, text_of
+from tests.journeys.channels.conftest import GuardedWeb, Tables, ask_before_calculating
+from tests.journeys.channels.mail.conftest import ANA, BEN, MailBot
+from tests.observers.channels.mail_servers import Outbox, text_of
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 Write = Callable[..., None]
-Tables = dict[str, tuple[str, str, str]]
 
 
 @pytest.fixture(autouse=True)
 def asking_agent(fleet_harness: AppHarness) -> None:
-    fleet_harness.agent("tools: [calculator]\ntool_overrides: {calculator: {confirm: true}}")
-    fleet_harness.model.respond = calculates
-
-
-def calculates(body: Mapping[str, Any]) -> Turn:
-    last = body["messages"][-1]
-    if last["role"] == "tool":
-        return Turn(text=f"It says: {last['content']}")
-    return Turn(calls=[Call(name="calculator", arguments={"expression": "17 * 23"})])
+    ask_before_calculating(fleet_harness)
 
 
 def token_in(mail: EmailMessage) -> str:
@@ -74,13 +63,13 @@ def test_a_person_who_may_not_answer_gets_no_link(outbox: Outbox, bot: MailBot, 
     assert outbox.to(ANA) == [], "she decides about her own runs alone"
 
 
-def test_a_forged_guest_gets_no_link(outbox: Outbox, make_bot: Callable[..., MailBot], write: Write) -> None:
+def test_a_guest_gets_no_link(outbox: Outbox, make_bot: Callable[..., MailBot], write: Write) -> None:
     with make_bot("  strangers: guest\n  guest: {principal: ana, key: '${KEY_1}'}"):
-        write("17 * 23?", "c1", results=f"{MX}; dmarc=fail")
+        write("17 * 23?", "c1", "cem@example.org")
 
         [mail] = outbox.until(lambda: outbox.to(BEN))
         assert "Answer it here, once" in text_of(mail)
-        assert outbox.to(ANA) == []
+        assert outbox.to("cem@example.org") == []
 
 
 def test_a_question_is_sent_once_and_survives_a_restart(

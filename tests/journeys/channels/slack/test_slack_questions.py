@@ -9,8 +9,8 @@ import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.slack.conftest import ANA, BEN, STRANGER, SlackBot
-from tests.model_server import Call, Turn
+from tests.journeys.channels.conftest import ask_before_calculating, ask_for_a_ticket
+from tests.journeys.channels.slack.conftest import ANA, BEN, STRANGER, SlackBot
 from tests.observers.channels.fake_slack import FakeSlack, shown_in
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -18,15 +18,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 @pytest.fixture(autouse=True)
 def asking_agent(fleet_harness: AppHarness) -> None:
-    fleet_harness.agent("tools: [calculator, ask_user]\ntool_overrides: {calculator: {confirm: true}}")
-    fleet_harness.model.respond = calculates
-
-
-def calculates(body: Mapping[str, Any]) -> Turn:
-    last = body["messages"][-1]
-    if last["role"] == "tool":
-        return Turn(text=f"It says: {last['content']}")
-    return Turn(calls=[Call(name="calculator", arguments={"expression": "17 * 23"})])
+    ask_before_calculating(fleet_harness)
 
 
 def buttons_of(message: Mapping[str, Any]) -> list[str]:
@@ -86,18 +78,7 @@ def test_a_question_survives_a_restart(slack: FakeSlack, make_bot: Callable[...,
 
 
 def test_a_form_is_filled_in(slack: FakeSlack, bot: SlackBot, fleet_harness: AppHarness) -> None:
-    fields = {
-        "seats": {"type": "integer", "title": "How many seats"},
-        "class": {"type": "string", "enum": ["1st", "2nd"]},
-    }
-    form = {"type": "object", "properties": fields, "required": ["seats"]}
-    asks = Call(name="ask_user", arguments={"question": "Which ticket?", "form": form})
-
-    def turn(body: Mapping[str, Any]) -> Turn:
-        last = body["messages"][-1]
-        return Turn(text=f"Booked: {last['content']}") if last["role"] == "tool" else Turn(calls=[asks])
-
-    fleet_harness.model.respond = turn
+    ask_for_a_ticket(fleet_harness)
     slack.say("A ticket", user=ANA, place="C5")
     question = question_in(slack, "C5")
 

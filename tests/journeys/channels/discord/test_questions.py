@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.discord.conftest import ANA, BEN
-from tests.model_server import Call, Turn
+from tests.journeys.channels.conftest import ask_before_calculating, ask_for_a_ticket
+from tests.journeys.channels.discord.conftest import ANA, BEN
 from tests.observers.channels.bot import Bot
 from tests.observers.channels.fake_discord import FakeDiscord
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
-ASKS = "tools: [calculator, ask_user]\ntool_overrides: {calculator: {confirm: true}}"
 STRANGER = "3"
 
 
 @pytest.fixture(autouse=True)
 def asking_agent(fleet_harness: AppHarness) -> None:
-    fleet_harness.agent(ASKS)
-    fleet_harness.model.respond = calculates
-
-
-def calculates(body: Mapping[str, Any]) -> Turn:
-    last = body["messages"][-1]
-    if last["role"] == "tool":
-        return Turn(text=f"It says: {last['content']}")
-    return Turn(calls=[Call(name="calculator", arguments={"expression": "17 * 23"})])
+    ask_before_calculating(fleet_harness)
 
 
 def question_in(discord: FakeDiscord, place: str) -> dict[str, Any]:
@@ -152,18 +143,7 @@ def test_the_buttons_of_a_stopped_run_go(discord: FakeDiscord, bot: Bot, ana: Ca
 
 
 def test_a_form_is_filled_in(discord: FakeDiscord, bot: Bot, fleet_harness: AppHarness) -> None:
-    fields = {
-        "seats": {"type": "integer", "title": "How many seats"},
-        "class": {"type": "string", "enum": ["1st", "2nd"]},
-    }
-    form = {"type": "object", "properties": fields, "required": ["seats"]}
-    asks = Call(name="ask_user", arguments={"question": "Which ticket?", "form": form})
-
-    def turn(body: Mapping[str, Any]) -> Turn:
-        last = body["messages"][-1]
-        return Turn(text=f"Booked: {last['content']}") if last["role"] == "tool" else Turn(calls=[asks])
-
-    fleet_harness.model.respond = turn
+    ask_for_a_ticket(fleet_harness)
     discord.say("A ticket", user=ANA, place="707")
     question = question_in(discord, "707")
     assert "Which ticket?" in question["content"]

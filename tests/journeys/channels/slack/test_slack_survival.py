@@ -8,9 +8,9 @@ import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.discord.conftest import GuardedWeb
-from tests.journeys.slack.conftest import ANA, BEN, SlackBot
-from tests.journeys.slack.test_slack_answers import WHOLE, WORDS
+from tests.journeys.channels.conftest import GuardedWeb
+from tests.journeys.channels.slack.conftest import ANA, BEN, SlackBot
+from tests.journeys.channels.slack.test_slack_answers import WHOLE, WORDS
 from tests.model_server import Turn
 from tests.observers.channels.fake_slack import FakeSlack
 
@@ -99,8 +99,8 @@ def test_a_channel_that_is_gone_ends_its_answer_alone(slack: FakeSlack, bot: Sla
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("token: ${SLACK_TOKEN}", "token: ${KEY_2}", "a token is not that of the app (invalid_auth)"),
-        ("${SLACK_APP_TOKEN}", "${KEY_2}", "a token is not that of the app (invalid_auth)"),
+        ("token: ${SLACK_TOKEN}", "token: ${KEY_2}", "is not that of the app (invalid_auth)"),
+        ("${SLACK_APP_TOKEN}", "${KEY_2}", "is not that of the app (invalid_auth)"),
         (
             "  app_token: ${SLACK_APP_TOKEN}",
             "",

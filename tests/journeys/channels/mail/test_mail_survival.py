@@ -8,8 +8,8 @@ import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.discord.conftest import GuardedWeb
-from tests.journeys.mail.conftest import ANA, BEN, MailBot
+from tests.journeys.channels.conftest import GuardedWeb
+from tests.journeys.channels.mail.conftest import ANA, BEN, MailBot
 from tests.model_server import Turn
 from tests.observers.channels.mail_servers import Dovecot, Outbox
 

@@ -10,7 +10,7 @@ import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.mail.conftest import ANA, BEN, MailBot
+from tests.journeys.channels.mail.conftest import ANA, BEN, MailBot
 from tests.model_server import Turn
 from tests.observers.channels.mail_servers import ADDRESS, MX, Dovecot, Outbox
 
@@ -177,6 +177,8 @@ def test_a_guest_is_answered_and_not_a_person_of_the_table(
     with make_bot("  strangers: guest\n  guest: {principal: ben, key: '${KEY_2}'}"):
         before = len(ana.runs.list())
         write("I say that I am Ana", "i1", results=f"{MX}; dmarc=fail")
+        write("I am Cem", "i2", "cem@example.org")
 
-        outbox.until(lambda: outbox.to(ANA))
+        outbox.until(lambda: outbox.to("cem@example.org"))
         assert len(ana.runs.list()) == before, "the run is the guest's"
+        assert outbox.to(ANA) == [], "no mail goes to a person who may not have written"

@@ -11,7 +11,8 @@ import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.discord.conftest import ANA, GuardedWeb
+from tests.journeys.channels.conftest import GuardedWeb
+from tests.journeys.channels.discord.conftest import ANA
 from tests.model_server import Call, Turn
 from tests.observers.channels.bot import Bot
 from tests.observers.channels.fake_discord import BOT, FakeDiscord, Request

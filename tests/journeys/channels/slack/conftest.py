@@ -1,4 +1,4 @@
-"""A Callboard that wants credentials, with a Slack and persons that the app's table has."""
+"""A Slack and an app of it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from callboard_client import Callboard
-from config.identity.principal import Principal, Role
-from tests.app_harness import AppHarness
-from tests.credentials import key_of
-from tests.fleet import Worker
-from tests.journeys.discord.conftest import GuardedWeb
+from tests.journeys.channels.conftest import GuardedWeb, Tables
 from tests.observers.channels.bot import ChannelProcess, People, table_of
 from tests.observers.channels.fake_slack import APP_TOKEN, SECRET, TOKEN, FakeSlack
 
 ANA, BEN, STRANGER = "UANA", "UBEN", "UNEW"
-Tables = dict[str, tuple[str, str, str]]
 
 
 class SlackBot(ChannelProcess):
@@ -31,29 +25,8 @@ class SlackBot(ChannelProcess):
 
 
 @pytest.fixture(scope="module")
-def web(fleet_harness: AppHarness, worker: Worker) -> Iterator[GuardedWeb]:
-    fleet_harness.agent()
-    guarded = GuardedWeb(fleet_harness)
-    with guarded:
-        yield guarded
-
-
-@pytest.fixture(scope="module")
-def people(fleet_harness: AppHarness) -> Tables:
-    """Ana decides about her own runs, and Ben, an approver, about everyone's."""
-    settings = fleet_harness.settings
-    ben = Principal(id="ben", roles=frozenset({Role.APPROVER}))
-    return {
-        ANA: ("ana", key_of(settings, Principal(id="ana")), "own"),
-        BEN: ("ben", key_of(settings, ben), "all"),
-    }
-
-
-@pytest.fixture
-def ana(web: GuardedWeb, people: Tables) -> Iterator[Callboard]:
-    """A client with Ana's key."""
-    with Callboard(web.address, people[ANA][1]) as client:
-        yield client
+def ids() -> tuple[str, str]:
+    return ANA, BEN
 
 
 @pytest.fixture

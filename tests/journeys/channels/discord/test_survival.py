@@ -9,8 +9,9 @@ import pytest
 
 from callboard_client import Callboard
 from tests.app_harness import AppHarness
-from tests.journeys.discord.conftest import ANA, BEN, GuardedWeb
-from tests.journeys.discord.test_answers import SECOND_S, WHOLE, WORDS, shortest_gap, until_some
+from tests.journeys.channels.conftest import GuardedWeb
+from tests.journeys.channels.discord.conftest import ANA, BEN
+from tests.journeys.channels.discord.test_answers import SECOND_S, WHOLE, WORDS, shortest_gap, until_some
 from tests.model_server import Turn
 from tests.observers.channels.bot import Bot
 from tests.observers.channels.fake_discord import FakeDiscord
@@ -49,8 +50,9 @@ def test_heartbeats_keep_the_gateway(
 
 
 def test_a_bot_that_is_killed_again_and_again_continues_the_same_message(
-    discord: FakeDiscord, make_bot: Callable[..., Bot], ana: Callboard
+    fleet_harness: AppHarness, discord: FakeDiscord, make_bot: Callable[..., Bot], ana: Callboard
 ) -> None:
+    fleet_harness.model.respond = lambda body: Turn(text=WORDS, pace=3)  # slower than three starts of a bot
     bot, text = make_bot(), "Thinking..."
     for number in range(3):
         with bot:
@@ -59,6 +61,7 @@ def test_a_bot_that_is_killed_again_and_again_continues_the_same_message(
             text = until_some(discord, "602", text)
             bot.kill()
 
+    fleet_harness.model.respond = lambda body: Turn(text=WORDS, pace=15)
     with bot:
         discord.until(lambda: discord.texts("602") == [WHOLE])
         discord.say("And another", user=ANA, place="603")

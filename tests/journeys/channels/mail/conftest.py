@@ -1,4 +1,4 @@
-"""A Callboard that wants credentials, with a mailbox and persons that the channel's table has."""
+"""A mailbox and the channel that answers its mails."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from callboard_client import Callboard
-from config.identity.principal import Principal, Role
-from tests.app_harness import AppHarness
 from tests.conftest import need
-from tests.credentials import key_of
-from tests.fleet import Worker
-from tests.journeys.discord.conftest import GuardedWeb
+from tests.journeys.channels.conftest import GuardedWeb, Tables
 from tests.observers.channels.bot import ChannelProcess, People, table_of
 from tests.observers.channels.mail_servers import ADDRESS, MX, PASSWORD, Dovecot, Outbox, dovecot_program, mail_of
 
@@ -32,29 +27,8 @@ class MailBot(ChannelProcess):
 
 
 @pytest.fixture(scope="module")
-def web(fleet_harness: AppHarness, worker: Worker) -> Iterator[GuardedWeb]:
-    fleet_harness.agent()
-    guarded = GuardedWeb(fleet_harness)
-    with guarded:
-        yield guarded
-
-
-@pytest.fixture(scope="module")
-def people(fleet_harness: AppHarness) -> dict[str, tuple[str, str, str]]:
-    """Ana decides about her own runs, and Ben, an approver, about everyone's."""
-    settings = fleet_harness.settings
-    ben = Principal(id="ben", roles=frozenset({Role.APPROVER}))
-    return {
-        ANA: ("ana", key_of(settings, Principal(id="ana")), "own"),
-        BEN: ("ben", key_of(settings, ben), "all"),
-    }
-
-
-@pytest.fixture
-def ana(web: GuardedWeb, people: dict[str, tuple[str, str, str]]) -> Iterator[Callboard]:
-    """A client with Ana's key."""
-    with Callboard(web.address, people[ANA][1]) as client:
-        yield client
+def ids() -> tuple[str, str]:
+    return ANA, BEN
 
 
 @pytest.fixture
@@ -71,7 +45,7 @@ def outbox() -> Iterator[Outbox]:
 
 @pytest.fixture
 def make_bot(
-    tmp_path: Path, dovecot: Dovecot, outbox: Outbox, web: GuardedWeb, people: dict[str, tuple[str, str, str]]
+    tmp_path: Path, dovecot: Dovecot, outbox: Outbox, web: GuardedWeb, people: Tables
 ) -> Callable[..., MailBot]:
     """Makes a channel of this test's own, which is not started; what is given are further lines of its file."""
     return lambda more="", server=web.address: MailBot(tmp_path, dovecot.address, outbox.address, server, people, more)
