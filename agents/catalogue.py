@@ -214,6 +214,9 @@ def _build(definition: AgentDefinition, settings: Settings, tools_by_path: Mappi
         if refusal is not None:
             raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.retries", refusal)
         tools[name] = dataclasses.replace(tools[name], **changes)
+        # An MCP server may change the arguments of its tools at any time.
+        if "title" in changes and tools[name].mcp is None and (wrong := tools[name].title_problem):
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.title", f"{wrong}.")
     return tools
 
 

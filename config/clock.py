@@ -26,6 +26,15 @@ def stamp(epoch_ms: int | None = None) -> str:
     return f"{_second(seconds)}.{millis:03d}Z"
 
 
+def ms_of(text: str) -> int:
+    """Return a time of UTC, such as ``2026-11-01`` or ``2026-11-01T09:30:00Z``, in milliseconds since 1970.
+
+    Raises:
+        ValueError: there is no such time.
+    """
+    return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
 def epoch_ms() -> int:
     """Return milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -18,7 +18,7 @@ FOLDERS = ("agents", "bus", "cli", "config", "handlers", "observers", "web")
 OLDEST_PYTHON = (3, 11)
 NEEDED = tuple(
     """
-    aiohttp alembic authlib blinker cel_expr_python celery click cryptography discord flask flask_sock gunicorn
+    aiohttp alembic authlib blinker brotli cel_expr_python celery click cryptography discord flask flask_sock gunicorn
     hiredis httpx httpx_sse httpx2 joserfc jsonschema_rs kombu limits litellm mcp minijinja opentelemetry orjson
     prometheus_client pydantic pydantic_settings dotenv re2 redis slack_bolt sqlalchemy wrapt yaml
     """.split()

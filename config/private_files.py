@@ -14,7 +14,17 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 SIGNS = frozenset({"up.lock", "callboard.db"})
 """Files that identify a state folder; Callboard changes the permissions of no other folder."""
 PRIVATE_UMASK = 0o077
-KEPT = ("callboard.db", "up.", "runs-", "worker", "redis.sock.path", "warm-up.lock", "local-token", "open.html")
+KEPT = (
+    "callboard.db",
+    "up.",
+    "runs-",
+    "worker",
+    "redis.sock.path",
+    "warm-up.lock",
+    "local-token",
+    "open.html",
+    "chat-",
+)
 """Prefixes of the files that Callboard creates there and in ``logs``."""
 REMEDY = "choose another with --state-dir or CALLBOARD_STATE_DIR."
 

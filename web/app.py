@@ -22,8 +22,8 @@ from web.api.credentials.grants import grants
 from web.api.credentials.keys import keys, tickets
 from web.api.credentials.sign_in import sign_in
 from web.api.events import decisions, events
+from web.api.fleet import fleet, metrics
 from web.api.health import health
-from web.api.metrics import metrics
 from web.api.page import document, page
 from web.api.queue import queues
 from web.api.runs import runs
@@ -64,6 +64,7 @@ BLUEPRINTS = (
     grants,
     health,
     metrics,
+    fleet,
     seed,
     conversation,
     context,

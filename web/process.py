@@ -25,6 +25,7 @@ from web.feeds.hub import Hub
 from web.request_counts import RequestCounts
 
 if TYPE_CHECKING:
+    from agents.governance.policy.policy_yaml import PolicySource
     from agents.runner import Runner
     from bus.journal import Journal
     from web.oidc.provider import Provider
@@ -116,6 +117,13 @@ class WebProcess:
         from web.oidc.provider import Provider  # Authlib and its HTTP client, where people sign in
 
         return Provider(self.settings)
+
+    @cached_property
+    def policies(self) -> PolicySource:
+        """The policy's files, as this process reads them."""
+        from agents.governance.policy.policy_yaml import PolicySource  # compiles conditions, where people look at it
+
+        return PolicySource(self.settings.policy_places)
 
     def wait(self, tenant: str, wait_s: float, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return the result of ``work`` on the loop, or None if it takes longer than ``wait_s``.

@@ -16,6 +16,8 @@ WINDOW_S = 60.0
 """Seconds of requests that the rate and the response time are of."""
 Measured = dict[tuple[str, ...], Any]
 """A metric's values by those of its labels."""
+PROBES = frozenset({"/health", "/metrics", "/ready"})
+"""Asked by monitors: a slow scrape of a quiet deployment is no reason to scale out."""
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 
@@ -30,15 +32,16 @@ class RequestCounts:
         self.active = 0
         self.load = ProcessLoad()
 
-    def note(self, method: str, status: int, took_s: float) -> None:
-        """Count a request that was answered."""
+    def note(self, method: str, status: int, took_s: float, *, is_work: bool = True) -> None:
+        """Count a request that was answered; the rate and the response time are of those that are work."""
         method = method if method in METHODS else "other"
         bound = next((bound for bound in SECONDS if took_s <= bound), float("inf"))
         with self._lock:
             self._requests[method, str(status)] += 1
             self._durations[method,][f"{bound:g}"] += 1
             self._durations[method,]["sum"] += took_s
-            self._recent.append((time.monotonic(), took_s))
+            if is_work:
+                self._recent.append((time.monotonic(), took_s))
 
     def values(self, viewers: int) -> dict[str, Measured]:
         """Return the metrics of this process."""
@@ -69,7 +72,8 @@ def register(app: Flask, counts: RequestCounts) -> None:
     def end(response: Response) -> Response:
         began_s = g.get("began_s")
         if began_s is not None:
-            counts.note(request.method, response.status_code, time.perf_counter() - began_s)
+            took_s = time.perf_counter() - began_s
+            counts.note(request.method, response.status_code, took_s, is_work=request.path not in PROBES)
         return response
 
     def leave(_: BaseException | None = None) -> None:

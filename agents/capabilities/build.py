@@ -29,8 +29,8 @@ from config.settings import Settings
 from config.settings.container_engine import engine_of
 
 SAME = (
-    "description version maintainer kind effect classification roles output_schema secrets hosts timeout_s confirm "
-    "approvers on_expiry default labels"
+    "description title version maintainer kind effect classification roles output_schema secrets hosts timeout_s "
+    "confirm approvers on_expiry default labels"
 ).split()
 """Fields that a definition and a tool have alike."""
 
@@ -64,7 +64,7 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
     fields["implementation"] = canonical_digest([runner_fields, definition.config])
     if isinstance(definition.runner, FunctionSpec):
         tool = _function_tool(definition, definition.runner, settings)
-        return dataclasses.replace(tool, **fields | {"labels": tool.labels | definition.labels})
+        return _titled(dataclasses.replace(tool, **fields | {"labels": tool.labels | definition.labels}))
     call: Callable[..., Any] = _runner_of(definition, settings).call
     if definition.retry.attempts > 1:
         call = _repeated(call, definition.retry)
@@ -73,7 +73,19 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
     assert definition.input_schema is not None
     attempts = definition.retry.attempts
     fields |= {"retries": 0} if attempts > 1 else {}  # it repeats its calls itself
-    return Tool(name=definition.id, parameters=definition.input_schema, function=call, attempts=attempts, **fields)
+    parameters = definition.input_schema
+    return _titled(Tool(name=definition.id, parameters=parameters, function=call, attempts=attempts, **fields))
+
+
+def _titled(tool: Tool) -> Tool:
+    """Return the tool, whose title names its own arguments alone.
+
+    Raises:
+        ToolUnknown: it names others.
+    """
+    if tool.title_problem is not None:
+        raise ToolUnknown(f"capability '{tool.name}': {tool.title_problem}.", name=tool.name)
+    return tool
 
 
 def _of_endpoint(labels: frozenset[str]) -> frozenset[str]:

@@ -260,6 +260,7 @@ class CallRecord:
             digest=canonical_digest(decision.arguments),
             reason=stored_text(decision.approval_reason or str(result)),
             expires_ms=expires_ms,
+            about=_about(self.tool, decision.arguments) if self.tool is not None else {},
         )
         if decision.approval_reason is None and asks is None:
             return question
@@ -311,11 +312,20 @@ class CallRecord:
         return Commit(events=[*end.notes, event], ended=[ended], history=items, labels=labels)
 
 
+def _about(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a person who decides about a call reads of its tool."""
+    sentence = tool.sentence(arguments)
+    facts = {"description": stored_text(tool.description), "classification": str(tool.classification)}
+    return facts | ({"sentence": sentence} if sentence else {})
+
+
 def version_of(tool: Tool) -> str:
     """Return the SHA-256 of what a person approves of a tool: what it says of itself, and what carries it out."""
     facts = {"name": tool.identity or tool.name, "version": tool.version, "description": tool.description}
     if tool.implementation is not None:
         facts["implementation"] = tool.implementation
+    if tool.title:
+        facts["title"] = tool.title
     return canonical_digest(facts | {"parameters": dict(tool.parameters), "effect": str(tool.effect)})
 
 

@@ -56,7 +56,10 @@ def build_tool(function: Callable[..., Any], registered: str | None = None) -> T
         raise ToolUnknown(f"{who} has no docstring; write what it does, the model reads it.")
     model, parameters = _model(called, who, _fields(function, who, descriptions))
     converting = _converting(function, model)
-    return Tool(name=called, description=description, parameters=parameters, function=converting, **marks)
+    tool = Tool(name=called, description=description, parameters=parameters, function=converting, **marks)
+    if tool.title_problem is not None:
+        raise ToolUnknown(f"{who}: {tool.title_problem}.")
+    return tool
 
 
 def _model(called: str, who: str, fields: dict[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+import orjson
 
 from agents.tools.requests import TaskCall
 from config.definitions.errors import ToolUnknown
@@ -28,7 +31,12 @@ from config.effects import (
 )
 from config.identity.principal import Role
 from config.text.names import did_you_mean
+from config.text.stored_texts import stored_line
+from config.text.visible import visible
 
+MAX_TITLE_CHARS, MAX_ARGUMENT_CHARS, MAX_SENTENCE_CHARS = 200, 120, 400
+"""Most characters of a tool's title, of an argument in it, and of the sentence that it becomes."""
+_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 F = TypeVar("F", bound=Callable[..., Any])
 E = TypeVar("E", bound=StrEnum)
 
@@ -42,6 +50,8 @@ class Tool:
     parameters: Mapping[str, Any]
     """JSON Schema 2020-12 of the arguments, an object."""
     function: Callable[..., Any]
+    title: str = ""
+    """What a call does, as a person reads it who decides about it: ``Pay back {amount} EUR for order {order}``."""
     effect: Effect = Effect.UNSAFE
     timeout_s: float | None = None
     """Seconds a call may take; None takes the agent's ``timeouts.tool_s``."""
@@ -158,6 +168,36 @@ class Tool:
         of_origin = {UNTRUSTED} if self.is_untrusted else set()
         return self.labels - {OUTWARD, INWARD, TRUSTED} | of_data | of_origin
 
+    @property
+    def title_problem(self) -> str | None:
+        """What is wrong with the title, as a sentence; None: nothing is."""
+        if len(self.title) > MAX_TITLE_CHARS:
+            return f"its title has to be a text of at most {MAX_TITLE_CHARS} characters"
+        arguments = self.parameters.get("properties", {})
+        unknown = next((name for name in _PLACE.findall(self.title) if name not in arguments), None)
+        if unknown is None:
+            return None
+        near = did_you_mean(unknown, arguments)
+        return f"its title has {{{unknown}}}, which is no argument of it.{near} Its arguments: {', '.join(arguments)}"
+
+    def sentence(self, arguments: Mapping[str, Any]) -> str:
+        """Return the title with these arguments, or their defaults, and ``…`` for missing ones; empty without one.
+
+        An argument is text: nothing in it is a place, and hidden characters are shown by their numbers.
+        """
+        properties = self.parameters.get("properties", {})
+
+        def text_of(place: re.Match[str]) -> str:
+            part = properties.get(place[1])
+            default = part.get("default") if isinstance(part, Mapping) else None
+            value = arguments.get(place[1], default)
+            if value is None:
+                return "…"
+            text = value if isinstance(value, str) else orjson.dumps(value).decode()
+            return stored_line(visible(text[: 4 * MAX_ARGUMENT_CHARS]), MAX_ARGUMENT_CHARS) or '""'
+
+        return stored_line(_PLACE.sub(text_of, visible(self.title)), MAX_SENTENCE_CHARS)
+
     def may_be_called_with(self, roles: Collection[Role]) -> bool:
         """Return whether a principal with these roles may call it."""
         return not self.roles or not self.roles.isdisjoint(roles)
@@ -184,6 +224,7 @@ class Marks(TypedDict, total=False):
 
     name: str | None
     """What the model calls it; the function's name by default."""
+    title: str
     effect: Effect | str
     """The effect class (docs/glossary.md), by which retries are decided; ``unsafe`` by default."""
     timeout_s: float | None

@@ -150,6 +150,15 @@ def require_may_read_metrics(principal: Principal) -> None:
         raise forbidden(principal, Verb.SEE, "the metrics of all tenants, from another one or without a role")
 
 
+def require_may_see_policy(principal: Principal) -> None:
+    """Raise ``FORBIDDEN`` unless a principal may read the policy's rules: it sees the runs of others.
+
+    A credential for some agents reads none, since rules are about all.
+    """
+    if principal.agents is not None or principal.reach(Verb.SEE) < Reach.SHARED:
+        raise forbidden(principal, Verb.SEE, "the policy's rules, without a role")
+
+
 def may_see_machines(principal: Principal) -> bool:
     """Return whether a principal may see what all tenants share: hosts and processes, queues, numbers of viewers.
 

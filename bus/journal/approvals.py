@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, func, insert, literal, select, update
+from sqlalchemy import Connection, Row, func, insert, literal, select, update
 
 from bus.identity.principals import disabled_among
 from bus.journal.errors import ApprovalDecided
+from bus.journal.records.questions import QUESTION, approved_by, question_data
 from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
-from config.database.tables import approvals, runs, steps, timers
+from config.database.tables import approvals, runs, timers
 from config.definitions.schemas.json_schema import SchemaRefused
 from config.definitions.schemas.shown_schema import shown_schema
 from config.effects import OnExpiry
@@ -46,9 +47,6 @@ DEFAULT_LINK_S, MOST_LINK_S = 86_400, 604_800
 EXPIRY = "approval"
 """The kind of the timer that ends an unanswered question."""
 UNANSWERED = approvals.c.decision.is_(None)
-EFFECT = select(steps.c.effect).where(steps.c.id == approvals.c.step_id).scalar_subquery().label("effect")
-QUESTION: tuple[ColumnElement[Any], ...] = (*approvals.c, EFFECT)
-"""The columns of ``shown``."""
 IN_ORDER = (approvals.c.created_ms, approvals.c.id)
 
 
@@ -91,6 +89,9 @@ class Question:
     """With ``call``: for which later calls the approval may hold too; see ``bus.journal.sticky``."""
     scope_s: int | None = None
     """With ``scopes``: for how many seconds at most."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What lists say of the tool, as the worker has it: ``description``, ``classification``, and as ``sentence`` what
+    the call would do."""
 
     def payload(self) -> ApprovalPayload:
         """Return the event that asks."""
@@ -174,6 +175,7 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
                 approvers=None if question.approvers == 1 else question.approvers,
                 scopes_json=orjson.dumps(question.scopes).decode() if question.scopes else None,
                 scope_s=question.scope_s if question.scopes else None,
+                about_json=orjson.dumps(dict(question.about)).decode() if question.about else None,
                 on_expiry=None if question.on_expiry is OnExpiry.FAIL else str(question.on_expiry),
                 default_json=orjson.dumps(question.default).decode() if question.default is not None else None,
                 created_ms=now + index,  # those asked at once keep their order
@@ -343,16 +345,6 @@ def use(connection: Connection, approval_ids: Sequence[str]) -> None:
         )
 
 
-def approved_by(row: Row[Any]) -> list[str]:
-    """Return the principals that have approved a call which several have to approve, in order."""
-    return orjson.loads(row.approved_json) if row.approved_json is not None else []
-
-
-def scopes_of(row: Row[Any]) -> list[str]:
-    """Return for which later calls an approval may hold too."""
-    return orjson.loads(row.scopes_json) if row.scopes_json is not None else []
-
-
 def _decision(row: Row[Any]) -> Decision | None:
     if row.decision is None:
         return None
@@ -363,26 +355,3 @@ def _decision(row: Row[Any]) -> Decision | None:
         result=answer["result"],
         message=answer["message"],
     )
-
-
-def question_data(row: Row[Any]) -> dict[str, Any]:
-    """Return a question as the API shows it."""
-    return {
-        "approval_id": row.id,
-        "kind": row.kind,
-        "call_id": row.call_id,
-        "name": row.name,
-        "effect": row.effect,
-        "arguments": orjson.loads(row.arguments_json),
-        "digest": row.digest,
-        "input_schema": orjson.loads(row.schema_json) if row.schema_json is not None else None,
-        "decisions": orjson.loads(row.decisions_json),
-        "reason": row.reason,
-        "expires_at": stamp(row.expires_ms),
-        "on_expiry": row.on_expiry or OnExpiry.FAIL,
-        "approvers": row.approvers or 1,
-        "scopes": scopes_of(row),
-        "scope_s": row.scope_s,
-        "approved_by": approved_by(row),
-        "asked_at": stamp(row.created_ms),
-    }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, exists, func, or_, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Label, Row, Select, and_, exists, func, or_, select, tuple_
 
 from bus.identity.access import rows_for
 from config.database.tables import runs, thread_agents, threads
@@ -27,6 +27,19 @@ class MessagesUntil(NamedTuple):
 
 
 NOW = MessagesUntil()
+
+
+ORDERS = ("newest", "oldest", "longest", "dearest")
+"""The orders of a list of runs."""
+
+
+class RunPlace(NamedTuple):
+    """Where a list of runs continues: what the last run seen is ordered by."""
+
+    value: float
+    """A time or a length in ms, or a cost in USD."""
+    run_id: str
+    order: str
 
 
 class StepPlace(NamedTuple):
@@ -93,8 +106,8 @@ class Pages:
     """A query with an order and a limit; a page also ends where the rows' text exceeds ``PAGE_BYTES``."""
 
     query: Select[Any]
-    text: Column[Any]
-    """The column whose size counts; it may be null."""
+    text: Column[Any] | Label[str]
+    """What has the size that counts, of the query's columns; it may be null."""
     order: tuple[ColumnElement[Any], ...]
 
     def read(self, connection: Connection, values: Mapping[str, Any] | None = None) -> tuple[list[Row[Any]], bool]:

@@ -10,7 +10,8 @@ from bus.journal.on_demand import on_demand
 if TYPE_CHECKING:
     from bus.journal.forks.recordings import RecordedRun, conversation_before, recorded_run
     from bus.journal.log.line import Line, parse_cursor
-    from bus.journal.paging import PAGE_BYTES, MessagesUntil, StepPlace
+    from bus.journal.paging import ORDERS, PAGE_BYTES, MessagesUntil, RunPlace, StepPlace
+    from bus.journal.queries.run_filters import GROUPS, STATUSES, RunFilter
     from bus.journal.queries.run_record import (
         RunRecord,
         SummaryRecord,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
         record_of,
         runs_of_thread,
     )
-    from bus.journal.queries.runs import STATUSES, RunFilter, Runs
+    from bus.journal.queries.runs import Runs
     from bus.journal.queries.wait_reasons import WaitReason
     from bus.journal.records.originals import unseal_originals
     from bus.journal.records.steps import steps_of

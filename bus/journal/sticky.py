@@ -109,11 +109,19 @@ class StickyApprovals:
             return valid_of(connection, tenant, principal, agent_id, digest)
 
     def page(
-        self, principal: Principal, *, limit: int = 50, before_ms: int | None = None, before_id: str = ""
+        self,
+        principal: Principal,
+        *,
+        limit: int = 50,
+        before_ms: int | None = None,
+        before_id: str = "",
+        are_valid: bool = False,
     ) -> list[dict[str, Any]]:
-        """Return those about which a principal may decide, the newest first, as the API shows them, with ended ones."""
+        """Return those about which a principal may decide, the newest first, as the API shows them, with ended ones
+        unless they have to be valid."""
         time_ms, id_ = sticky_approvals.c.created_ms, sticky_approvals.c.id
         query = select(sticky_approvals).where(rows_for(principal, Verb.DECIDE, sticky_approvals))
+        query = query.where(*_NOW) if are_valid else query
         query = newest_first(query, time_ms, id_, limit=limit, before_ms=before_ms, before_id=before_id)
         with self._database.read() as connection:
             now = wall_ms(connection)

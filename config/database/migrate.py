@@ -17,7 +17,7 @@ from config.private_files import narrow_state_folder, open_private, private_fold
 from config.settings import Settings
 
 FOLDER = Path(__file__).parent / "migrations"
-HEAD = "0045"
+HEAD = "0048"
 """The newest revision; a test compares it with the files in migrations/versions."""
 SQLITE_WAIT_MS = 60_000
 """How long a migration waits for the writers of a SQLite file; another one on a busy machine takes many seconds."""

@@ -51,6 +51,8 @@ class CapabilityFields(Strict):
     """The name shown to people."""
     description: Text
     """What it does, for the model."""
+    title: Annotated[str, Field(max_length=200)] = ""
+    """What a call does, for a person who decides about it; ``{amount}`` stands for an argument."""
     version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]{1,40})?$")]
     """By semantic versioning; an approval holds for one version."""
     maintainer: Annotated[str, Field(min_length=1, max_length=200)]

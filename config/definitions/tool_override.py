@@ -21,6 +21,8 @@ def _is_host(value: str) -> str:
 class ToolOverride(CheckSection):
     """An agent's changes to one tool."""
 
+    title: Annotated[str, Field(max_length=200)] | None = None
+    """What a call does, for a person who decides about it; ``{amount}`` stands for an argument."""
     effect: Effect | None = None
     """The tool's effect class; see ``config.effects``."""
     timeout_s: Seconds | None = None

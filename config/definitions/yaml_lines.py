@@ -262,4 +262,4 @@ class Mistakes:
         if sentence is not None:
             return sentence.format(name=names[-1], **error.get("ctx", {}))
         text = str(error["msg"]).removeprefix("Value error, ")
-        return f"{text[0].lower()}{text[1:].rstrip('.')}."
+        return f"{text[0].lower()}{text[1:].rstrip('.')}{'' if text.endswith('?') else '.'}"

@@ -57,7 +57,8 @@ def _in_address(names: str, then: str) -> str:
 
 _FORMS = (
     # PEM blocks, also when the line breaks were escaped on the way, and when the end was cut off
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?",
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?:\s|\\[rn]){1,4}(?:Proc-Type|DEK-Info):[A-Za-z0-9 ,-]{0,200}){0,2}"
+    r"[A-Za-z0-9+/=\s\\]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?",
     # OpenAI, Anthropic, OpenRouter, DeepSeek, Stripe ...: sk-…, sk_live_…, rk_live_…
     _at_word("sk", "rk", "pk", then=r"[-_][A-Za-z0-9_-]{16,}"),
     # Callboard's own: privilege grants, API keys, the installation's token, sessions, tickets

@@ -95,7 +95,7 @@ def _problem_of(error: ValidationError, overrides: Collection[str]) -> str:
     if name not in overrides and (seed := seed_of(name, Settings)) is not None:
         variable = f"{seed}, read as {variable},"
     what = f"{variable} cannot be used{_shown(first)}: {problem}" if name else problem
-    return f"{what}. Correct it in the environment, .env or callboard.toml."
+    return f"{what.rstrip('.')}. Correct it in the environment, .env or callboard.toml."
 
 
 def _register_secrets(chosen: Settings) -> None:

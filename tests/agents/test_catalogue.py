@@ -232,6 +232,7 @@ def test_as_many_definitions_are_cached_as_the_setting_says(settings, agent):
         ({"tools": "[clock, my_tools:my_clock]"}, r"tools\[1\]: 'my_tools:my_clock' is another tool called 'clock'"),
         ({"tools": "[clock]", "tool_overrides": "{clok: {confirm: true}}"}, "has no tool 'clok'. Did you mean 'clock'"),
         ({"tools": "[clock]", "tool_overrides": "{clock: {effect: checkable}}"}, "has no `check`"),
+        ({"tools": "[clock]", "tool_overrides": "{clock: {title: 'At {zome}'}}"}, "clock.title: its title has {zome}"),
         *(
             ({"tools": f"[{name}]", "tool_overrides": f"{{{name}: {{hosts: {hosts}}}}}"}, f"{name}.hosts.*leave it out")
             for name in ("clock", "shell")

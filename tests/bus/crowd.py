@@ -22,11 +22,14 @@ class Crowd:
         with database.read() as connection:
             self._template = connection.execute(select(runs).where(runs.c.id == like)).one()._asdict() | fields
 
-    def add(self, name: str, number: int, ended_ago_ms: int | None = None, **fields: Any) -> None:
+    def add(
+        self, name: str, number: int, ended_ago_ms: int | None = None, created_ago_ms: int = 0, **fields: Any
+    ) -> None:
         """Add ``number`` runs, ``name-1`` the newest, each a second older than the one before."""
         over = {} if ended_ago_ms is None else {"ended_ms": self._now_ms - ended_ago_ms}
+        newest_ms = self._now_ms - created_ago_ms
         rows = [
-            self._template | over | fields | {"id": f"{name}-{index}", "created_ms": self._now_ms - index * 1000}
+            self._template | over | fields | {"id": f"{name}-{index}", "created_ms": newest_ms - index * 1000}
             for index in range(1, number + 1)
         ]
         with self._database.write() as connection:

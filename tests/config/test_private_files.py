@@ -170,6 +170,7 @@ ELSEWHERE = {
     "cli/dev/commands/bench.py": "a document of the checkout",
     "cli/dev/error_catalogue.py": "a document of the checkout",
     "cli/dev/contracts/__main__.py": "documents of the checkout",
+    "cli/dev/commands/docs.py": "the site, in a folder that the user names",
     "cli/dev/commands/lock.py": "files of the checkout",
     "cli/dev/own_files.py": "a temporary folder of its own, and caches of the checkout",
     "cli/commands/capability.py": "files of the user's project",

@@ -107,6 +107,7 @@ NO_IDS = {
     *("webhook-id", "webhook-timestamp", "webhook-signature", "x-github-delivery", "x-github-event"),
     *("x-github-hook-id", "x-hub-signature-256", "stripe-signature", "user-agent"),
     *("grant", "principal", "reason", "minutes"),
+    *("since", "until", "q", "queue", "kind", "model", "sort", "by", "tool", "spans"),
     *("node", "under", "failed_items"),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
 }
@@ -544,10 +545,25 @@ def test_only_administrators_administer(
 
 LISTS = ("/v1/runs", "/v1/threads?owner=*", "/v1/agents", "/v1/workflows", "/v1/tools", "/tools", "/health", "/ready")
 METRICS = "/metrics"
+FLEET = ("/v1/workers", "/v1/queues", "/v1/metrics", "/v1/policy")
+DECIDED = ("/v1/approvals?state=answered", "/v1/approvals?state=holding", "/v1/approvals/decided?tool=violet-otter")
+COUNTS = [f"/v1/runs/counts?by={by}" for by in ("status", "agent", "code", "queue", "owner")]
 
 
 @pytest.mark.parametrize(
-    "path", [*LISTS, METRICS, "/v1/runs?status=open", "/v1/threads?search=violet", "/v1/keys", "/v1/audit"]
+    "path",
+    [
+        *LISTS,
+        *COUNTS,
+        *FLEET,
+        *DECIDED,
+        METRICS,
+        "/v1/runs?status=open",
+        "/v1/runs?q=violet",
+        "/v1/threads?search=violet",
+        "/v1/keys",
+        "/v1/audit",
+    ],
 )
 @pytest.mark.parametrize("caller", STRANGERS)
 def test_no_list_shows_a_stranger_anything(

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 HEAVY = ("litellm", "openai", "alembic", "rich", "mcp", "handlers", "agents.models.lite", "agents.tools.calculator")
 VALUES = (
     "approvals clients controls errors forks forks.errors idempotency log log.line on_demand paging "
-    "readers states states.codes storage storage.internal_events"
+    "readers records records.questions states states.codes storage storage.internal_events"
 )
 """Modules of ``bus.journal`` that requests need before there is a journal."""
 SHOW = f"print([name for name in {HEAVY!r} if name in sys.modules]);"
@@ -120,6 +120,18 @@ def test_an_address_that_begins_with_two_slashes_is_not_there(door, path: str) -
     answer = door.get("/", environ_overrides={"PATH_INFO": path})
 
     assert (answer.status_code, answer.json["code"]) == (404, "not_found")
+
+
+def test_an_address_that_leads_nowhere_is_a_page_for_a_person_and_a_problem_for_a_program(door) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+    page, program, call = door.get("/bord", headers=browser), door.get("/bord"), door.get("/v1/bord", headers=browser)
+
+    assert (page.status_code, page.content_type) == (404, "text/html; charset=utf-8")
+    assert "There is nothing at this address" in page.text
+    assert "bord" not in page.text.replace("board", "")
+    assert [answer.content_type for answer in (program, call)] == ["application/problem+json"] * 2
+    assert door.head("/bord", headers=browser).content_type == "application/problem+json"
 
 
 @pytest.mark.parametrize("path", ["/v1/agents/assistent", "/v1/threads/none", "/v1/runs/none", "/static/x.js", "/x"])

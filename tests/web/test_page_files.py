@@ -10,10 +10,13 @@ import os
 import re
 from pathlib import Path
 
+import brotli
 import pytest
 
 from bus.payloads import EVENT_TYPES
+from tests.web.conftest import eventually
 from web.page_files import PageFiles
+from web.page_modules import EXPORT, EXPORTED, IMPORT
 
 STATIC = Path(__file__).parents[2] / "web" / "static"
 SHELLS = {path.name: path.read_text() for path in STATIC.glob("*.html")}
@@ -23,18 +26,14 @@ FORBIDDEN = re.compile(
     r"\b(innerHTML|outerHTML|insertAdjacentHTML|setHTML|document\.write|DOMParser|createContextualFragment)\b"
     r"|\beval\(|\bnew Function\b"
 )
-IMPORTS = re.compile(r'^(?:import|export) .*from "([^"]+)";', re.MULTILINE)
 ANY_IMPORT = re.compile(r'(?:^(?:import|export) .*from |\bimport\()"([^"]+)"', re.MULTILINE)
 
 
-def test_the_modules_of_the_first_load_are_preloaded() -> None:
-    preloaded = re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', INDEX)
-    needed = [STATIC / "app.js"]
-    for module in needed:
-        imported = {(module.parent / name).resolve() for name in IMPORTS.findall(module.read_text())}
-        needed += sorted(imported - set(needed))
+def test_each_import_and_export_has_the_form_that_is_joined() -> None:
+    forms = (IMPORT, EXPORT, EXPORTED)
+    lines = {line for module in MODULES for line in re.findall(r"^(?:import|export)\b.*", module.read_text(), re.M)}
 
-    assert sorted([*preloaded, "app.js"]) == sorted(str(path.relative_to(STATIC)) for path in needed)
+    assert [line for line in lines if not any(form.match(line) for form in forms)] == []
 
 
 def test_every_module_is_used() -> None:
@@ -84,7 +83,8 @@ def test_a_shell_names_each_file_by_its_content(door, path: str) -> None:
 
     answers = {url: door.get(url) for url in named}
 
-    assert set(imports) == {f"/static/{path.relative_to(STATIC)}" for path in MODULES}
+    assert {"/static/index.js", "/static/graph/view.js", "/static/style/graph.css"} < set(imports)
+    assert "/static/pages/App.js" not in imports  # a part of index.js
     for url, answer in answers.items():
         assert url.endswith(f"?v={hashlib.sha256(answer.data).hexdigest()[:12]}")
         assert answer.headers["Cache-Control"] == "max-age=31536000, immutable"
@@ -100,7 +100,7 @@ def test_a_file_of_another_version_is_not_kept(door, query: str) -> None:
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/static/index.css", "/favicon.ico", "/openapi.json"])
 def test_each_client_gets_the_form_that_it_takes(door, path: str) -> None:
     whole = door.get(path)
-    compressed = door.get(path, headers={"Accept-Encoding": "br;q=1.0, gzip;q=0.8"})
+    compressed = door.get(path, headers={"Accept-Encoding": "br;q=0, gzip;q=0.8"})
     refused = door.get(path, headers={"Accept-Encoding": "gzip;q=0"})
     again = door.get(path, headers={"Accept-Encoding": "gzip", "If-None-Match": compressed.headers["ETag"]})
 
@@ -136,6 +136,55 @@ def test_an_edited_file_is_served_with_the_next_shell(tmp_path: Path) -> None:
 
 
 def test_a_comment_leaves_an_empty_line(tmp_path: Path) -> None:
-    (tmp_path / "a.js").write_text('// one\n/** two\n * lines */\nlet url = "https://x"; // stays\n  // four\nend();')
+    text = '// one\n/** two\n * lines */\nlet url = "https://x"; // stays\n  // four\n'
+    text += "  /** @type {A} */ (end)();\n/* */ more();"
+    (tmp_path / "a.js").write_text(text)
 
-    assert PageFiles(tmp_path).files["a.js"].content == b'\n\n\nlet url = "https://x"; // stays\n\nend();'
+    content = b'\n\n\nlet url = "https://x"; // stays\n\n (end)();\n more();'
+    assert PageFiles(tmp_path).files["a.js"].content == content
+
+
+def test_files_are_compressed_further_once_and_kept_for_the_next_process(door, tmp_path: Path) -> None:
+    files = PageFiles(STATIC)
+    files.compress_further(tmp_path)
+    eventually(lambda: all(file.brotli for name, file in files.files.items() if not name.endswith(".map")))
+    (tmp_path / "000000000000.br").write_text("of an older version")
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir() if path.stem != "000000000000"}
+
+    later = PageFiles(STATIC)
+    later.compress_further(tmp_path)
+    eventually(lambda: {*tmp_path.iterdir()} == {*written})
+
+    index = later.files["index.js"]
+    assert index.brotli is not None
+    assert brotli.decompress(index.brotli) == index.content
+    assert len(index.brotli) < 0.9 * len(index.compressed)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
+
+
+def test_a_damaged_file_of_an_earlier_process_is_not_served(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<script type="module" src="/static/a.js"></script>')
+    (tmp_path / "a.js").write_text("start();")
+    first = PageFiles(tmp_path)
+    first.compress_further(tmp_path / "kept")
+    eventually(lambda: all(file.brotli for name, file in first.files.items() if not name.endswith(".map")))
+    path = tmp_path / "kept" / f"{first.files['index.js'].version}.br"
+    for content in (b"", b"not Brotli", brotli.compress(b"alert(1)")):
+        path.write_bytes(content)
+        files = PageFiles(tmp_path)
+
+        files.compress_further(tmp_path / "kept")
+
+        eventually(lambda files=files: files.files["index.js"].brotli)
+        assert brotli.decompress(files.files["index.js"].brotli) == files.files["index.js"].content
+        assert path.read_bytes() == files.files["index.js"].brotli
+
+
+def test_without_room_for_what_is_compressed_further_there_is_gzip(tmp_path: Path, caplog) -> None:
+    (tmp_path / "file").write_text("")
+    files = PageFiles(STATIC)
+
+    files.compress_further(tmp_path / "file")
+
+    eventually(lambda: "could not be compressed further" in caplog.text)
+    assert files.files["index.js"].brotli is None

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from bus.journal.owner import Commit
+from bus.payloads import EndPayload
 from config.settings import Settings
 from tests.web.conftest import RunOwner, accept, process_of
 from web.process import MAX_LARGE, MAX_WAITING
@@ -182,10 +184,45 @@ def test_runs_are_filtered(client, runner, journal) -> None:
     assert [run["run_id"] for run in client.get("/v1/runs?thread_id=two").json["runs"]] == [other]
     assert len(client.get("/v1/runs?status=open").json["runs"]) == 1
     assert client.get("/v1/runs?agent=unknown").json == {"runs": []}
+    for query in ("q=hello", f"q={other[-8:]}", "queue=runs", "kind=agent", "model=demo/assistant", "since=1h"):
+        assert other in [run["run_id"] for run in client.get(f"/v1/runs?{query}").json["runs"]], query
+    for query in ("q=nothing", "queue=gpu", "kind=tool", "model=x", "until=1h", "since=2099-01-01T00:00:00Z", "code=x"):
+        assert client.get(f"/v1/runs?{query}").json == {"runs": []}, query
+    assert client.get("/v1/runs?q=&since=&kind=&code=&queue=").json == client.get("/v1/runs").json
+
+
+def test_a_failure_is_counted_with_its_cause(client, runner, journal) -> None:
+    open_id, failed_id = accept(runner), accept(runner, thread_id="two")
+    change = Commit(events=(EndPayload(status="failed", reason="tool_failed"),), error_code="tool_failed")
+    journal.loop.run(RunOwner(journal, failed_id).writer.commit(change))
+
+    by_code = client.get("/v1/runs/counts?by=code").json
+    by_status = client.get("/v1/runs/counts?by=status&since=1h").json
+
+    assert by_code["groups"][0].items() >= {"value": "tool_failed", "count": 1, "latest_run_id": failed_id}.items()
+    assert by_code["groups"][0]["agents"] == [{"agent": "assistant", "count": 1}]
+    assert {group["value"]: group["count"] for group in by_status["groups"]} == {"queued": 1, "failed": 1}
+    assert client.get("/v1/runs/counts?by=queue").json["groups"] == [{"value": "runs", "count": 2}]
+    assert [run["run_id"] for run in client.get("/v1/runs?code=any&since=24h").json["runs"]] == [failed_id]
+    assert client.get(f"/v1/runs/counts?by=agent&q={open_id}").json["total"] == 1
+
+
+@pytest.mark.parametrize("query", ["", "by=tenant", "by=status&limit=3", "by=status&since=x", "by=status&status=done"])
+def test_a_wrong_count_is_refused(door, query: str) -> None:
+    answer = door.get(f"/v1/runs/counts?{query}")
+
+    assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=201", "limit=x", "limit=-1", "status=done", "before=x", "before=W10", "stauts=open"]
+    "query",
+    [
+        *("limit=0", "limit=201", "limit=x", "limit=-1", "status=done", "before=x", "before=W10", "stauts=open"),
+        *("since=1w", "since=yesterday", "until=2026-02-30T00:00:00Z", "since=-1h", "sort=random", "kind=robot"),
+        "sort=oldest&before=WzEsInJ1biIsImRlYXJlc3QiXQ",  # a place in another order
+        "before=WzEuNSwicnVuIl0",  # a part of a millisecond
+        "code=x&code=y",
+    ],
 )
 def test_a_wrong_filter_is_refused(door, query: str) -> None:
     answer = door.get(f"/v1/runs?{query}")

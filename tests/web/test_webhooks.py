@@ -31,7 +31,7 @@ from tests.web.contract import require_no_difference, watch
 from web.app import create_app
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-NEXT = "whsec_bmV4dCBrZXkgb2YgdGhlIHNob3A="
+NEXT = "whsec_dGhlIG5leHQga2V5IG9mIHRoZSBzYW1lIHNob3A="
 KEY = key_of("standard", SECRET)
 WORKFLOW = """\
 name: Shipping

@@ -40,6 +40,7 @@ from web.schemas.approval import (
     ApprovalPage,
     Approvals,
     DecidedApproval,
+    DecidedCalls,
     LinkedApproval,
     ListedSticky,
     SeveralDecided,
@@ -54,24 +55,57 @@ MAX_AT_ONCE = 50
 
 
 class WhichApprovals(Input):
-    """Which page of the open questions."""
+    """Which page of a list."""
 
     limit: Annotated[int, Whole(1, 200)] = 50
-    """Most questions of a page."""
+    """Most entries of a page."""
     before: ListPlace = None
     """``next`` of the page before."""
 
 
+class WhichQuestions(WhichApprovals):
+    """Which page of the questions, and whether of open or of answered ones."""
+
+    state: Literal["open", "answered", "holding"] = "open"
+    """``answered``: those that were answered last come first. ``holding``: in place of questions the approvals that
+    hold for later calls now, as ``sticky_approvals``."""
+
+
 @approvals.get("/v1/approvals")
 @call({200: ApprovalPage})
-def inbox(query: WhichApprovals) -> Response:
-    """List the open questions that you may answer, the newest first, over all runs; a page ends at a megabyte."""
+def inbox(query: WhichQuestions) -> Response:
+    """List the questions of all runs that you may answer, the newest first; a page ends at a megabyte."""
+    process, principal, cursor = current_process(), current_principal(), place_of(query.before)
+    runs = process.journal.readers.runs
+    with process.large_work():
+        if query.state == "holding":
+            stickies = process.journal.stores.sticky_approvals
+            page = stickies.page(principal, limit=query.limit, are_valid=True, **cursor)
+            following = next_place(page, query.limit, "created_at", "sticky_id")
+            return answer({"approvals": [], "sticky_approvals": page, **following})
+        read = runs.inbox if query.state == "open" else runs.answered
+        questions, is_cut = read(principal, limit=query.limit, **cursor)
+        count = len(questions) if is_cut else query.limit
+        is_open = query.state == "open"
+        places = questions if is_open else [entry | entry["answer"] for entry in questions]
+        following = next_place(places, count, "asked_at" if is_open else "at", "approval_id")
+        return answer({"approvals": questions, **following})
+
+
+class WhichDecided(Input):
+    """About which tool."""
+
+    tool: Maybe[Annotated[str, Field(max_length=128)]] = None
+    """Only decisions about calls of this tool, and its latest ones."""
+
+
+@approvals.get("/v1/approvals/decided")
+@call({200: DecidedCalls})
+def decided(query: WhichDecided) -> Response:
+    """Return how persons decided about calls of tools in the last 30 days, of the runs that you may answer for."""
     process = current_process()
     with process.large_work():
-        cursor = place_of(query.before)
-        questions, is_cut = process.journal.readers.runs.inbox(current_principal(), limit=query.limit, **cursor)
-        count = len(questions) if is_cut else query.limit
-        return answer({"approvals": questions, **next_place(questions, count, "asked_at", "approval_id")})
+        return answer(process.journal.readers.runs.decided_lately(current_principal(), query.tool or None))
 
 
 @approvals.get("/v1/runs/<run_id>/approvals")

@@ -6,11 +6,14 @@ Events come as the board's stream; a run's as a stream, as a page, or as a page 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from flask import Blueprint, Response, request
 from pydantic import Field
 
+from agents.governance.policy.errors import PolicyInvalid
+from bus.identity.access import may_see_machines, require_may_see_policy
+from bus.identity.errors import FORBIDDEN
 from bus.journal.errors import CURSOR_AHEAD, CURSOR_INVALID, RunUnknown
 from bus.journal.readers import Line
 from bus.payloads import TERMINAL
@@ -25,6 +28,9 @@ from web.process import WebProcess, current_process
 from web.schemas.paths import RunId
 from web.schemas.run import BoardEvent, BoardSnapshot, Event, EventPage
 from web.sse import StreamResponse
+
+if TYPE_CHECKING:
+    from agents.governance.policy.compiled import CompiledRule
 
 events = Blueprint("events", __name__)
 
@@ -220,3 +226,64 @@ def decisions_of_run(run_id: RunId, query: WhichDecisions) -> Response:
         page = rows[: query.limit]
         rest = {"next": str(page[-1]["number"])} if len(rows) > query.limit else {}
         return answer({"decisions": page, **rest})
+
+
+# --- the rules in force
+
+
+class PolicyRule(Answer):
+    """A rule of the policy."""
+
+    name: str
+    """By which decisions and questions name it."""
+    point: Literal["tool", "model"]
+    """Before which calls it is asked."""
+    verdict: Verdict
+    reason: str
+    when: dict[str, Any]
+    """Which calls it is about, as its file says it; empty: all of its point."""
+    unless: Maybe[dict[str, Any]] = None
+    """Which of them it is not about."""
+    condition: Maybe[str] = None
+    """CEL that has to be true."""
+    labels: Maybe[list[str]] = None
+    """What it labels the run with after the call."""
+    file: Maybe[str] = None
+    line: Maybe[int] = None
+    """For principals who may know of machines."""
+
+
+class PolicyShown(Answer):
+    """The policy that decides about calls that begin now."""
+
+    version: str
+    """A digest of its rules, which decisions have too."""
+    defaults: dict[str, Verdict]
+    """What is decided where no rule matches: about a ``tool`` and about a ``model``."""
+    rules: list[PolicyRule]
+    """In the order of the files; the strictest one that matches decides."""
+
+
+@decisions.get("/v1/policy")
+@call({200: PolicyShown}, problems=(FORBIDDEN, PolicyInvalid))
+def policy() -> Response:
+    """Return the policy's rules, without those that are about other tenants alone.
+
+    For principals with a role that sees the runs of others.
+    """
+    principal = current_principal()
+    require_may_see_policy(principal)
+    current, names_files = current_process().policies.current(), may_see_machines(principal)
+    rules = [_rule(rule, names_files) for rule in current.rules if names_files or rule.may_concern(principal.tenant)]
+    defaults = {point: decision.verdict for point, decision in current.defaults.items()}
+    return answer({"version": current.version, "defaults": defaults, "rules": rules})
+
+
+_SHOWN = "name verdict reason when unless condition labels".split()
+
+
+def _rule(rule: CompiledRule, names_files: bool) -> dict[str, Any]:
+    dumped = rule.fields.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    facts: dict[str, Any] = {"when": {}, "point": rule.fields.point}
+    facts |= {name: dumped[name] for name in _SHOWN if dumped.get(name) is not None}
+    return facts | ({"file": rule.file, "line": rule.line} if names_files else {})

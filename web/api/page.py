@@ -18,6 +18,8 @@ from web.calls.call import call
 from web.calls.document import document as document_of
 from web.calls.fields import Answer
 from web.page_files import FixedBody, page_files
+from web.problems import of_http
+from web.process import current_process
 from web.security import CONTENT_POLICY
 
 page = Blueprint("page", __name__)
@@ -48,6 +50,18 @@ def icon() -> Response:
     return static_file("favicon.svg")
 
 
+@page.app_errorhandler(404)
+def nowhere(error: NotFound) -> Response:
+    """Return a page to a person whose address leads nowhere, and a problem to a program."""
+    is_of_calls = request.path.startswith(("/v1/", "/static/")) or request.method != "GET"
+    kinds = ["application/problem+json", "application/json", "text/html"]
+    if is_of_calls or request.accept_mimetypes.best_match(kinds) != "text/html":
+        return of_http(error)
+    answer = _shell("404.html")
+    answer.status_code = 404
+    return answer
+
+
 @page.get("/static/<path:name>")
 def static_file(name: str) -> Response:
     """Return a file of the page; with the ``?v=`` of its content it may be kept for ever."""
@@ -61,6 +75,7 @@ def static_file(name: str) -> Response:
 def _shell(name: str) -> Response:
     files = page_files()
     files.refresh()
+    files.compress_further(current_process().settings.state / "page")
     answer = files.shells[name].answer()
     answer.headers["Content-Security-Policy"] = CONTENT_POLICY.replace(
         "script-src 'self'", f"script-src 'self' {files.script_source}"

@@ -20,7 +20,6 @@ from bus.journal.errors import (
     RunUnknown,
 )
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
-from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
 from config.definitions.agent import Priority
 from config.definitions.behaviour import ON_DISCONNECT
@@ -32,17 +31,15 @@ from web.calls.fields import Input, Maybe
 from web.calls.parameters import (
     MAX_WAIT_S,
     Conditional,
-    Filter,
-    ListPlace,
     Preferring,
     Repeatable,
+    RunListPlace,
     Whole,
     applied,
-    choice,
-    next_place,
-    place_of,
+    run_place_text,
     sized,
 )
+from web.calls.run_filters import RunFilters
 from web.fleet import with_starting
 from web.process import current_process
 from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName, WorkflowName
@@ -53,7 +50,6 @@ if TYPE_CHECKING:
 
 runs = Blueprint("runs", __name__)
 
-FILTERS = ("status", "agent", "thread_id", "owner", "trace_id", "correlation_id")
 OPTIONS = ("thread_id", "detached", "grant", "metadata", "if_busy", "on_disconnect", "priority")
 OF_AGENTS = ("if_busy", "on_disconnect")
 """Options that only starts of agents have."""
@@ -151,38 +147,31 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
     return accepted(handle, has_waited=bool(wait_s), **links)
 
 
-class WhichRuns(Input):
-    """Which runs to list."""
+class WhichRuns(RunFilters):
+    """Which runs to list, and in which order."""
 
-    status: Maybe[Annotated[str, choice("open", *RunStatus)]] = None
-    """Only runs in this state; ``open``: all that have not ended."""
-    agent: Maybe[Filter] = None
-    """Only runs of this agent."""
-    thread_id: Maybe[Filter] = None
-    """Only runs of this conversation."""
-    owner: Maybe[Filter] = None
-    """Only runs of this principal; absent: of all whose runs you see."""
-    trace_id: Maybe[Filter] = None
-    """Only runs with this trace id."""
-    correlation_id: Maybe[Filter] = None
-    """Only runs with this correlation id."""
+    sort: Literal["newest", "oldest", "longest", "dearest"] = "newest"
+    """``newest`` and ``oldest`` by the acceptance. ``longest``: ended runs by the time from their acceptance to their
+    end; with an open ``status`` those that are open for the longest time. ``dearest``: ended runs of known cost."""
     limit: Annotated[int, Whole(1, 200)] = 50
     """Most runs of a page."""
-    before: ListPlace = None
-    """``next`` of the page before."""
+    before: RunListPlace = None
+    """``next`` of the page before, with the same ``sort``."""
 
 
 @runs.get("/v1/runs")
 @call({200: RunPage})
 def many(query: WhichRuns) -> Response:
     """List runs, the newest first; a page ends at its limit or where the runs' outputs reach a megabyte."""
-    process = current_process()
-    filters = {name: getattr(query, name) for name in FILTERS}
-    criteria: dict[str, Any] = {name: value or None for name, value in filters.items()} | dict(place_of(query.before))
+    process, place = current_process(), query.before
+    if place is not None and place.order != query.sort:
+        raise BadRequest(f"`before` is a place in a list with sort={place.order}; send that `sort` with it.")
+    filters = query.filters(process.settings.queue)
     with process.large_work():
-        summaries, is_cut = process.journal.readers.runs.page(current_principal(), limit=query.limit, **criteria)
-        count = len(summaries) if is_cut else query.limit
-        return answer({"runs": summaries, **next_place(summaries, count, "created_at", "run_id")})
+        summaries, following = process.journal.readers.runs.page(
+            current_principal(), order=query.sort, limit=query.limit, before=place, **filters
+        )
+        return answer({"runs": summaries} | ({"next": run_place_text(following)} if following is not None else {}))
 
 
 class HowMuch(Input):

@@ -117,7 +117,8 @@ def _delivery(format_: str, body: Any, sent: WebhookHeaders) -> dict[str, Any]:
     ids = {"standard": sent.webhook_id, "github": sent.github_delivery, "stripe": body.get("id")}
     delivery_id, kind = ids[format_], sent.github_event if format_ == "github" else body.get("type")
     if not isinstance(delivery_id, str) or not 0 < len(delivery_id) <= MAX_ID_CHARS:
-        raise BadRequest("the delivery has no id, by which a repeated one would be recognised.")
+        form = f"of 1 to {MAX_ID_CHARS} characters"
+        raise BadRequest(f"the delivery has no id {form}, by which a repeated one would be recognised.")
     return {"body": body, "headers": sent.shown, "id": delivery_id, "event": kind if isinstance(kind, str) else ""}
 
 

@@ -221,6 +221,8 @@ class Step(Answer):
     """Of a tool's call: by which its events name it."""
     status: str
     """``planned``, ``started``, ``waiting``; ``done``, ``failed``, ``refused``, ``cancelled`` or ``unknown``."""
+    effect: Maybe[str] = None
+    """Of a tool's call: its effect class; absent where it was not made."""
     attempt: int
     """How often it was tried."""
     input: Maybe[Any] = None
@@ -231,9 +233,12 @@ class Step(Answer):
     """Where it has not succeeded: why, as a sentence."""
     started_at: str
     ended_at: Maybe[str] = None
+    duration_ms: Maybe[int] = None
     usage: Maybe[dict[str, int]] = None
     """Tokens by kind."""
     cost_usd: Maybe[float] = None
+    spans: Maybe[list[dict[str, Any]]] = None
+    """With ``spans=1``: the HTTP requests, statements and file operations of the call, the first 200 of them."""
 
 
 class StepPage(Answer):
@@ -254,6 +259,8 @@ class WhichSteps(Input):
     """Only those of the node with this path: ``charge``, or inside of a FOR_EACH ``items/17/charge``."""
     under: Maybe[NodePath] = None
     """Only the items of the FOR_EACH with this path that are at their end, those that have failed first."""
+    spans: Annotated[int, Whole(0, 1)] = 0
+    """1: with the operations of each call."""
     limit: Annotated[int, Whole(1, 200)] = 50
     """Most steps of a page."""
     after: StepAfter = None
@@ -264,10 +271,10 @@ class WhichSteps(Input):
 @call({200: StepPage}, problems=(RunUnknown,))
 def many_steps(run_id: RunId, query: WhichSteps) -> Response:
     """List a run's steps in the order in which they began: all, those of one node, or the items of a FOR_EACH."""
-    process, which = current_process(), {"node": query.node or None, "under": query.under or None}
+    process = current_process()
+    which: dict[str, Any] = {"node": query.node or None, "under": query.under or None, "after": query.after}
+    which["with_spans"] = bool(query.spans)
     with process.large_work():
-        rows, next_place = process.journal.readers.runs.steps(
-            current_principal(), run_id, **which, after=query.after, limit=query.limit
-        )
+        rows, next_place = process.journal.readers.runs.steps(current_principal(), run_id, limit=query.limit, **which)
         place = {"next": f"{next_place.group}.{next_place.number}"} if next_place is not None else {}
         return answer({"steps": rows, **place})

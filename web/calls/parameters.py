@@ -21,7 +21,7 @@ from pydantic_core.core_schema import CoreSchema, int_schema, with_info_before_v
 from werkzeug.http import parse_etags
 
 from bus.journal.clients import IdempotencyKey
-from bus.journal.readers import MessagesUntil, StepPlace, parse_cursor
+from bus.journal.readers import ORDERS, MessagesUntil, RunPlace, StepPlace, parse_cursor
 from config.errors import BadRequest
 from config.ids import canonical_digest
 from config.text.stored_texts import stored_name
@@ -97,6 +97,46 @@ def _list_place(text: Any) -> RowPlace | None:
     raise BadRequest("`before` is not a place in this list; send back `next` of the page before.")
 
 
+def _run_place(text: Any) -> RunPlace | None:
+    if text == "":
+        return None
+    try:
+        value, run_id, *orders = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        order = orders[0] if orders else ORDERS[0]  # an earlier release had that order alone
+        is_number = type(value) in ((int, float) if order == "dearest" else (int,))
+        if is_number and abs(value) < 2**53 and isinstance(run_id, str) and order in ORDERS and "\0" not in run_id:
+            return RunPlace(value, run_id, order)
+    except (binascii.Error, ValueError, TypeError):
+        pass
+    raise BadRequest("`before` is not a place in a list of runs; send back `next` of the page before.")
+
+
+def run_place_text(place: RunPlace) -> str:
+    """Return a place in a list of runs as clients send it back."""
+    return base64.urlsafe_b64encode(orjson.dumps(list(place))).decode().rstrip("=")
+
+
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _moment(text: str) -> int | None:
+    """Return a time in ms since 1970, or a length back from now as a negative number; None for an empty text."""
+    if not text:
+        return None
+    if re.fullmatch(r"[0-9]{1,6}[smhd]", text, re.ASCII):
+        return -int(text[:-1]) * _UNITS_MS[text[-1]] or -1
+    try:
+        time = datetime.fromisoformat(text.upper())
+        if TIME.fullmatch(text):
+            return max(0, int(time.timestamp() * 1000))
+    except (ValueError, OverflowError):
+        pass
+    raise BadRequest(
+        f"'{text[:40]}' is no time; send one such as 2026-11-22T21:00:00Z (a + in it has to be written %2B), or a "
+        "length back from now: 30m, 1h, 7d."
+    )
+
+
 def _step_place(text: str) -> StepPlace | None:
     if not text:
         return None
@@ -160,6 +200,18 @@ PastState = Annotated[
 ListPlace = Annotated[
     RowPlace | None, PlainValidator(_list_place), WithJsonSchema({"type": "string", "format": "list-place"})
 ]
+RunListPlace = Annotated[
+    RunPlace | None, PlainValidator(_run_place), WithJsonSchema({"type": "string", "format": "list-place"})
+]
+"""A run's place in a list of runs."""
+Moment = Annotated[
+    int | None,
+    PlainValidator(_moment),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "pattern": "^([0-9]{1,6}[smhd])?$"}, {"type": "string", "format": "date-time"}]}
+    ),
+]
+"""A time, or a length back from now: seconds, minutes, hours or days."""
 StepAfter = Annotated[
     StepPlace | None,
     PlainValidator(_step_place),

@@ -23,7 +23,7 @@ from web.mcp.service import Acting, Service
 FRESH_S = 1.0
 """Seconds for which a principal's tools are kept: a call looks its tool up, and the files and the catalogue are read
 for that. Whether the call may be made is decided without it."""
-START_S = 5.0
+START_S = 15.0
 """Seconds after the first request of a process for which lists wait for the tools of the first worker."""
 START_LOOK_S = 0.2
 MAX_KEPT = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bus.journal.readers import RunStatus
-from config.effects import OnExpiry, Scope
+from config.effects import Classification, OnExpiry, Scope
 from web.calls.fields import Answer, Maybe
 
 
@@ -45,6 +45,18 @@ class Approval(Answer):
     expires_at: str
     """When the question ends unanswered, UTC."""
     asked_at: str
+    sentence: Maybe[str] = None
+    """What the call would do: the tool's ``title`` with the call's arguments, where the tool has one."""
+    description: Maybe[str] = None
+    """What the tool does, as its model reads it."""
+    classification: Maybe[Classification] = None
+    """Of the tool's data."""
+    defaults: Maybe[dict[str, Any]] = None
+    """With ``call``: the arguments that the model left out, with the values that they get."""
+    rule: Maybe[str] = None
+    """The policy's rule that requires the approval; ``tool's own`` where the tool does."""
+    labels: Maybe[list[str]] = None
+    """What the run had read when the call was decided about, as its tools label it."""
 
 
 class Approvals(Answer):
@@ -90,10 +102,95 @@ class ApprovalLink(Answer):
     expires_at: str
 
 
-class ApprovalPage(Answer):
-    """Open questions of several runs, the newest first."""
+class PersonsAnswer(Answer):
+    """How a question was answered."""
 
-    approvals: list[ListedApproval]
+    decision: str
+    by: str
+    """Who answered; ``expiry`` where no answer came in time."""
+    at: str
+    after_ms: int
+    """Milliseconds from the question to its answer."""
+    message: Maybe[str] = None
+    """The person's note."""
+    changed: Maybe[list[str]] = None
+    """The names of the arguments that the person changed or completed."""
+
+
+class QuestionListed(ListedApproval):
+    """A question of a run, with its answer once it has one."""
+
+    answer: Maybe[PersonsAnswer] = None
+
+
+class ToolDecisions(Answer):
+    """How persons decided about the calls of a tool."""
+
+    name: str
+    approved: int
+    changed: int
+    """Approved with other arguments."""
+    rejected: int
+    expired: int
+    """Not answered in time."""
+    median_ms: Maybe[int] = None
+    """Median of the time from the question to a person's answer."""
+
+
+class PastDecision(Answer):
+    """One decision about a call of a tool."""
+
+    approval_id: str
+    run_id: str
+    decision: str
+    by: str
+    at: str
+    is_changed: Maybe[bool] = None
+    """True where the call was approved with other arguments."""
+    message: Maybe[str] = None
+    """Why it was rejected."""
+
+
+class DecidedCalls(Answer):
+    """How persons decided about calls in the last 30 days."""
+
+    tools: list[ToolDecisions]
+    """At most 100, those decided about last first."""
+    latest: Maybe[list[PastDecision]] = None
+    """With ``tool``: its last 50, the newest first."""
+    is_cut: bool
+    """Whether there were more than the 1,000 decisions that are counted."""
+
+
+class ListedSticky(Answer):
+    """An approval that holds for a tool's later calls too."""
+
+    sticky_id: str
+    scope: Scope
+    name: str
+    """The tool."""
+    agent: str
+    principal: str
+    """Whose runs' calls it approves."""
+    thread_id: Maybe[str] = None
+    """With the scope ``thread``: the thread."""
+    approved_by: str
+    approval_id: str
+    """The approval with which it was given."""
+    created_at: str
+    expires_at: str
+    revoked_at: Maybe[str] = None
+    revoked_by: Maybe[str] = None
+    is_valid: bool
+    """Whether a call may begin by it now."""
+
+
+class ApprovalPage(Answer):
+    """Questions of several runs, the newest first."""
+
+    approvals: list[QuestionListed]
+    sticky_approvals: Maybe[list[ListedSticky]] = None
+    """With ``state=holding``, in place of questions."""
     next: Maybe[str] = None
     """Where the next page begins; absent on the last one."""
 
@@ -127,29 +224,6 @@ class SeveralDecided(Answer):
     """What became of several answers, in their order."""
 
     answers: list[OneDecided]
-
-
-class ListedSticky(Answer):
-    """An approval that holds for a tool's later calls too."""
-
-    sticky_id: str
-    scope: Scope
-    name: str
-    """The tool."""
-    agent: str
-    principal: str
-    """Whose runs' calls it approves."""
-    thread_id: Maybe[str] = None
-    """With the scope ``thread``: the thread."""
-    approved_by: str
-    approval_id: str
-    """The approval with which it was given."""
-    created_at: str
-    expires_at: str
-    revoked_at: Maybe[str] = None
-    revoked_by: Maybe[str] = None
-    is_valid: bool
-    """Whether a call may begin by it now."""
 
 
 class StickyPage(Answer):

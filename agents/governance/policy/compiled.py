@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from operator import attrgetter
 from typing import Any
 
@@ -51,6 +51,11 @@ class CompiledRule:
         """The tools of its ``provenance``: runs have to remember that they read from these."""
         parts = (self.fields.when, self.fields.unless)
         return tuple(name for part in parts if part is not None for name in part.provenance or ())
+
+    def may_concern(self, tenant: str) -> bool:
+        """Return whether it may match a call of a run of this tenant."""
+        tenants = self.fields.when.tenants
+        return tenants is None or any(fnmatchcase(tenant, pattern) for pattern in tenants)
 
     def means(self, facts: CallFacts) -> bool:
         """Return whether it means the tool of a call, and not only a name that its server gave to it."""

@@ -12,7 +12,6 @@ class PolicyInvalid(Permanent):
     status = 503
     retryable = True
     topic = Topic.CONFIGURATION
-    over_http = False
     public_text = "the policy of this server cannot be used; its log names the file, the line and the rule."
     remedy = (
         "`./callboard policy check` names file, line and rule ([the policy](policy.md)). "

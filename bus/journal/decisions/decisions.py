@@ -14,7 +14,7 @@ from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
 from bus.identity.credentials.keys import person_behind
 from bus.journal import sticky
-from bus.journal.approvals import ANSWERED_BY, Decision, approved_by, scopes_of
+from bus.journal.approvals import ANSWERED_BY, Decision
 from bus.journal.decisions.links import UsedLink
 from bus.journal.errors import (
     ANSWER_REFUSED,
@@ -30,6 +30,7 @@ from bus.journal.errors import (
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
 from bus.journal.records.control_requests import wake
+from bus.journal.records.questions import approved_by, scopes_of
 from bus.journal.records.steps import WORKFLOW
 from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, untouched, write
 from bus.journal.unowned.transitions import answer as record_answer

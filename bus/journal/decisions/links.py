@@ -16,8 +16,9 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from bus.identity.access import require
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.journal.approvals import DEFAULT_LINK_S, QUESTION, UNANSWERED, question_data
+from bus.journal.approvals import DEFAULT_LINK_S, UNANSWERED
 from bus.journal.errors import LINK_NOT_YOURS, LINK_OVER, LINK_UNKNOWN, ApprovalDecided, ApprovalOver, ApprovalUnknown
+from bus.journal.records.questions import QUESTION, question_data
 from bus.journal.unowned.transitions import lock_allowed_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms

@@ -28,7 +28,10 @@ from config.ids import new_id
 
 ALIVE_MS = 15_000
 """A worker whose row is older (ms) counts as gone."""
+LOST_MS = 3600 * 1000
+"""A worker whose row is older (ms) is listed no more."""
 KEPT_MS = 24 * 3600 * 1000
+MOST_LISTED = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +64,8 @@ class WorkerRow:
     """How each MCP server is in it, by name; see ``agents.tools.mcp.server_states.McpServerState``."""
     missing_keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The variables of models' keys that are not set in it, with the agents that need them."""
+    draining: bool = False
+    """Whether it takes no more runs, since it is about to exit."""
 
 
 class Workers:
@@ -73,6 +78,16 @@ class Workers:
         """Return the workers whose rows are at most 15 s old; ``skew_ms`` is how far their clocks are ahead."""
         with self._database.read() as connection:
             return alive(connection)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return the workers of the last hour as ``alive`` does, up to 500, each with its ``state`` and ``seen_s``.
+
+        The state is ``alive``, ``draining``, or ``lost``: it has not said that it ends, and renews its row no more.
+        """
+        query = select(workers, WALL_MS.label("now_ms")).where(workers.c.seen_ms > WALL_MS - LOST_MS)
+        query = query.order_by(workers.c.started_ms, workers.c.id).limit(MOST_LISTED)
+        with self._database.read() as connection:
+            return [_shown(row) | _state(row) for row in connection.execute(query)]
 
     def serving(self, queue: str | None) -> list[dict[str, Any]]:
         """Return those of them that serve a queue; None is the default queue."""
@@ -107,30 +122,37 @@ class Workers:
 def alive(connection: Connection) -> list[dict[str, Any]]:
     """Return what ``Workers.alive`` does."""
     query = select(workers).where(workers.c.seen_ms > WALL_MS - ALIVE_MS).order_by(workers.c.started_ms)
-    return [
-        {
-            "worker_id": row.id,
-            "host": row.host,
-            "pid": row.pid,
-            "pool": row.pool,
-            "slots": row.slots,
-            "busy": row.busy,
-            "started_at": stamp(row.started_ms),
-            "seen_at": stamp(row.seen_ms),
-            "queue": row.queue,
-            "queues": _queues(row),
-            "version": row.version,
-            "cpu_share": row.cpu_share,
-            "memory_share": row.memory_share,
-            "dropped": orjson.loads(row.dropped_json or "{}"),
-            "abandoned": orjson.loads(row.abandoned_json or "{}"),
-            "mcp_servers": orjson.loads(row.mcp_servers_json or "{}"),
-            "missing_keys": orjson.loads(row.missing_keys_json or "{}"),
-            "skew_ms": None if row.clock_ms is None else row.clock_ms - row.seen_ms,
-        }
-        for row in connection.execute(query)
-        if not is_gone(row.id)  # its row is fresh for some seconds more
-    ]
+    # The row of one that is gone is fresh for some seconds more.
+    return [_shown(row) for row in connection.execute(query) if not is_gone(row.id)]
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    return {
+        "worker_id": row.id,
+        "host": row.host,
+        "pid": row.pid,
+        "pool": row.pool,
+        "slots": row.slots,
+        "busy": row.busy,
+        "started_at": stamp(row.started_ms),
+        "seen_at": stamp(row.seen_ms),
+        "queue": row.queue,
+        "queues": _queues(row),
+        "version": row.version,
+        "cpu_share": row.cpu_share,
+        "memory_share": row.memory_share,
+        "dropped": orjson.loads(row.dropped_json or "{}"),
+        "abandoned": orjson.loads(row.abandoned_json or "{}"),
+        "mcp_servers": orjson.loads(row.mcp_servers_json or "{}"),
+        "missing_keys": orjson.loads(row.missing_keys_json or "{}"),
+        "skew_ms": None if row.clock_ms is None else row.clock_ms - row.seen_ms,
+    }
+
+
+def _state(row: Any) -> dict[str, Any]:
+    age_ms = max(0, row.now_ms - row.seen_ms)
+    is_lost = age_ms >= ALIVE_MS or is_gone(row.id)
+    return {"state": "lost" if is_lost else "draining" if row.draining else "alive", "seen_s": age_ms / 1000}
 
 
 def _queues(row: Any) -> list[str]:

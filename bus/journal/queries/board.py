@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, or_, select
 
 from bus.identity.access import rows_for
-from bus.journal.approvals import QUESTION, UNANSWERED, answers, question_data
+from bus.journal.approvals import UNANSWERED, VOID, answers
 from bus.journal.paging import Pages, newest_first, present
 from bus.journal.queries.run_contexts import golden_of
+from bus.journal.records.questions import QUESTION, question_data
 from bus.journal.records.steps import Totals, total_of
 from bus.journal.states.codes import Reason
 from config.clock import stamp
@@ -110,6 +111,79 @@ def inbox(
     query = newest_first(query, time_ms, id_, limit=limit, before_ms=before_ms, before_id=before_id)
     rows, is_cut = Pages(query=query, text=approvals.c.arguments_json, order=_ORDER).read(connection)
     return [_with_run(row) for row in rows], is_cut
+
+
+_ANSWER_ORDER = (approvals.c.decided_ms.desc(), approvals.c.id.desc())
+_ANSWERED = and_(approvals.c.decision.is_not(None), approvals.c.decision != VOID, approvals.c.decided_ms.is_not(None))
+_SIZE = (
+    func.coalesce(approvals.c.arguments_json, "").concat(func.coalesce(approvals.c.decision_json, "")).label("size_")
+)
+CHANGED = and_(approvals.c.decision == "approve", approvals.c.decision_json.contains('"arguments":{', autoescape=True))
+"""The condition that a person approved a call with other arguments; within a text the quotes would be escaped."""
+PAST_MS = 30 * DAY_MS
+MOST_PAST = 1000
+"""Decisions that are read at most of what was decided lately."""
+MOST_LATEST = 50
+
+
+def answered(
+    connection: Connection, principal: Principal, *, limit: int, before_ms: int | None = None, before_id: str = ""
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return answered questions as ``inbox`` does open ones, those answered last first, each with its ``answer``."""
+    query: Select[Any] = select(*QUESTION, *_RUN, _SIZE).join(runs, runs.c.id == approvals.c.run_id)
+    query = query.where(_ANSWERED, rows_for(principal, Verb.DECIDE, runs))
+    time_ms, id_ = approvals.c.decided_ms, approvals.c.id
+    query = newest_first(query, time_ms, id_, limit=limit, before_ms=before_ms, before_id=before_id)
+    rows, is_cut = Pages(query=query, text=_SIZE, order=_ANSWER_ORDER).read(connection)
+    return [_with_run(row) | {"answer": _answer(row)} for row in rows], is_cut
+
+
+def _answer(row: Any) -> dict[str, Any]:
+    data = orjson.loads(row.decision_json) if row.decision_json is not None else {}
+    new, old = data.get("arguments"), orjson.loads(row.arguments_json)
+    changed = None if new is None else sorted(name for name in {*new, *old} if new.get(name) != old.get(name))
+    facts = {"decision": row.decision, "by": row.decided_by, "message": data.get("message"), "changed": changed}
+    times = {"at": stamp(row.decided_ms), "after_ms": max(0, row.decided_ms - row.created_ms)}
+    return present(facts | times)
+
+
+def decided_lately(connection: Connection, principal: Principal, tool: str | None) -> dict[str, Any]:
+    """Return how persons decided about calls in the last 30 days, by tool; of one tool also its latest decisions.
+
+    The newest 1,000 decisions about which the principal may decide are read.
+    """
+    columns = approvals.c["id", "run_id", "name", "decision", "decided_by", "decided_ms", "created_ms"]
+    note = case((approvals.c.decision == "reject", approvals.c.decision_json), else_=None).label("note_json")
+    query = select(*columns, CHANGED.label("is_changed"), note).join(runs, runs.c.id == approvals.c.run_id)
+    lately = approvals.c.decided_ms > wall_ms(connection) - PAST_MS, approvals.c.kind == "call"
+    query = query.where(_ANSWERED, *lately, rows_for(principal, Verb.DECIDE, runs))
+    query = query.where(approvals.c.name == tool) if tool is not None else query
+    rows = connection.execute(query.order_by(*_ANSWER_ORDER).limit(MOST_PAST)).all()
+    by_tool = defaultdict[str, list[Any]](list)
+    for row in rows:
+        by_tool[row.name].append(row)
+    tools = [_of_tool(name, of_tool) for name, of_tool in by_tool.items()][:MOST_RUNS]
+    latest = [_past(row) for row in rows[:MOST_LATEST]] if tool is not None else None
+    return {"tools": tools, "is_cut": len(rows) == MOST_PAST} | present({"latest": latest})
+
+
+def _of_tool(name: str, rows: Sequence[Any]) -> dict[str, Any]:
+    by_person = [row for row in rows if row.decided_by != "expiry"]
+    counts = {
+        "approved": sum(row.decision == "approve" and not row.is_changed for row in by_person),
+        "changed": sum(bool(row.is_changed) for row in by_person),
+        "rejected": sum(row.decision == "reject" for row in by_person),
+        "expired": len(rows) - len(by_person),
+    }
+    waits_ms = sorted(max(0, row.decided_ms - row.created_ms) for row in by_person)
+    return present({"name": name, **counts, "median_ms": waits_ms[len(waits_ms) // 2] if waits_ms else None})
+
+
+def _past(row: Any) -> dict[str, Any]:
+    message = orjson.loads(row.note_json).get("message") if row.note_json is not None else None
+    facts = {"approval_id": row.id, "run_id": row.run_id, "decision": row.decision, "by": row.decided_by}
+    is_changed = True if row.is_changed else None
+    return present(facts | {"is_changed": is_changed, "message": message, "at": stamp(row.decided_ms)})
 
 
 def asked_lately(connection: Connection, tenant: str, principal: str, most: int) -> int:

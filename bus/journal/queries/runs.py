@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, case, exists, func, select
@@ -14,63 +14,40 @@ from bus.journal.errors import CURSOR_AHEAD, ApprovalDecided, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
 from bus.journal.mailbox.busy import Delivery, delivery_before
-from bus.journal.paging import Pages, StepPlace, has_correlation, newest_first, present
+from bus.journal.paging import Pages, RunPlace, StepPlace, present
 from bus.journal.queries.board import (
     PAGE,
     RUN_COLUMNS,
     Board,
     DecidedCall,
+    answered,
     asked_lately,
     board_rows,
     children_shown,
     decided_calls,
+    decided_lately,
     decisions_of,
     inbox,
 )
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
+from bus.journal.queries.run_filters import RunFilter, RunOrder, count_runs, matching
 from bus.journal.queries.steps import StepFilter, call_spans, steps_page
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.records.recorded_calls import Origin
 from bus.journal.records.steps import WORKFLOW, models_of
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.codes import Reason, RunStatus
-from bus.journal.states.conditions import OPEN
 from bus.journal.states.queue_order import priority_name
 from bus.messages.run_agent import FIELDS, RunAgentMessage
-from bus.payloads import TERMINAL, ErrorPayload
+from bus.payloads import ErrorPayload
 from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import definitions, runs
-from config.errors import BadRequest
 from config.identity.principal import Principal, Verb
 
 LIMIT = 50
 """Runs in a list without an explicit limit."""
-STATUSES = (*OPEN, *sorted(TERMINAL))
 _BRIEF = [column for column in runs.c if column.name not in ("output_json", "metadata_json")]
-
-
-class RunFilter(TypedDict, total=False):
-    """A filter for runs; an absent field does not restrict."""
-
-    status: str | None
-    """A status, or ``open`` for all runs that have not ended."""
-    agent: str | None
-    thread_id: str | None
-    owner: str | None
-    """The principal that the runs belong to."""
-    trace_id: str | None
-    is_retried: bool | None
-    """Whether another run is a retry of it."""
-    is_child: bool | None
-    """Whether a run has delegated it."""
-    correlation_id: str | None
-    """The one that a client chose, or the trace id of runs for which none was chosen."""
-    limit: int
-    """Most runs to return; ``LIMIT`` when absent."""
-    before_ms: int | None
-    before_id: str
-    """Creation time (ms) and id of the last run of the previous page; several may be created in one millisecond."""
 
 
 class Runs:
@@ -105,23 +82,37 @@ class Runs:
             asked_chars = pending_chars(connection, row.id) if row.status == "waiting" else 0
             return _whole(connection, principal, row) if max(row.output_chars, asked_chars) <= max_chars else None
 
-    def newest(self, principal: Principal, **filters: Unpack[RunFilter]) -> list[dict[str, Any]]:
+    def newest(self, principal: Principal, *, limit: int = LIMIT, **filters: Unpack[RunFilter]) -> list[dict[str, Any]]:
         """Return runs, the newest first."""
+        query = RunOrder("newest", filters).page(select(runs).where(matching(principal, **filters)), limit, None)
         with self._database.read() as connection:
-            return [_summary(row) for row in connection.execute(_newest(principal, **filters))]
+            return [_summary(row) for row in connection.execute(query)]
 
-    def page(self, principal: Principal, **filters: Unpack[RunFilter]) -> tuple[list[dict[str, Any]], bool]:
-        """Return runs as ``newest`` does, and whether the page was shortened because of their size.
+    def page(
+        self,
+        principal: Principal,
+        *,
+        order: str = "newest",
+        limit: int = LIMIT,
+        before: RunPlace | None = None,
+        **filters: Unpack[RunFilter],
+    ) -> tuple[list[dict[str, Any]], RunPlace | None]:
+        """Return runs behind a place, in one of ``ORDERS``, and where the next page begins; None: there is none.
 
         A page ends where the runs' outputs reach 1 MB, and has at least one run: models and clients decide how long
         outputs are.
         """
-        order = (runs.c.created_ms.desc(), runs.c.id.desc())
+        run_order = RunOrder(order, filters)
+        query = run_order.page(select(runs).where(matching(principal, **filters)), limit, before)
         with self._database.read() as connection:
-            rows, is_cut = Pages(query=_newest(principal, **filters), text=runs.c.output_json, order=order).read(
-                connection
-            )
-        return [_summary(row) for row in rows], is_cut
+            rows, is_cut = Pages(query=query, text=runs.c.output_json, order=run_order.columns).read(connection)
+        is_more = is_cut or len(rows) == limit
+        return [_summary(row) for row in rows], run_order.place_of(rows[-1]) if is_more else None
+
+    def counts(self, principal: Principal, by: str, **filters: Unpack[RunFilter]) -> dict[str, Any]:
+        """Return how many runs there are by one of ``GROUPS``; see ``count_runs``."""
+        with self._database.read() as connection:
+            return count_runs(connection, principal, by, **filters)
 
     def board(self, principal: Principal) -> Board:
         """Return what the board shows: exact counts, and of each state the runs to look at, without large fields."""
@@ -233,6 +224,18 @@ class Runs:
         with self._database.read() as connection:
             return inbox(connection, principal, limit=limit, before_ms=before_ms, before_id=before_id)
 
+    def answered(
+        self, principal: Principal, *, limit: int = LIMIT, before_ms: int | None = None, before_id: str = ""
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return the answered questions about which a principal may decide, as ``answered`` does."""
+        with self._database.read() as connection:
+            return answered(connection, principal, limit=limit, before_ms=before_ms, before_id=before_id)
+
+    def decided_lately(self, principal: Principal, tool: str | None = None) -> dict[str, Any]:
+        """Return how persons decided about calls, by tool or about one tool's, as ``decided_lately`` does."""
+        with self._database.read() as connection:
+            return decided_lately(connection, principal, tool)
+
     def asked_lately(self, tenant: str, principal: str, most: int) -> int:
         """Return how many questions the runs of a principal asked within the last hour, of unknown outcomes none.
 
@@ -299,41 +302,6 @@ def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
     return pending(connection, row.id) if row.status == "waiting" else []
 
 
-def _newest(
-    principal: Principal,
-    status: str | None = None,
-    agent: str | None = None,
-    thread_id: str | None = None,
-    owner: str | None = None,
-    trace_id: str | None = None,
-    correlation_id: str | None = None,
-    is_retried: bool | None = None,
-    is_child: bool | None = None,
-    limit: int = LIMIT,
-    before_ms: int | None = None,
-    before_id: str = "",
-) -> Select[Any]:
-    query = select(runs).where(rows_for(principal, Verb.SEE, runs))
-    if status == "open":
-        query = query.where(runs.c.status.in_(OPEN))
-    elif status is not None:
-        if status not in STATUSES:
-            raise BadRequest(f"'{status[:40]}' is not a status; use open, {', '.join(STATUSES)}.")
-        query = query.where(runs.c.status == status)
-    values = {"agent_id": agent, "thread_id": thread_id, "principal": owner, "trace_id": trace_id}
-    query = query.where(*(runs.c[name] == value for name, value in values.items() if value is not None))
-    if is_child is not None:
-        query = query.where(runs.c.parent_id.is_not(None) if is_child else runs.c.parent_id.is_(None))
-    if correlation_id is not None:
-        query = query.where(has_correlation(correlation_id))
-    if is_retried is not None:
-        later = runs.alias("later")
-        same_run = later.c.origin_id == runs.c.id, later.c.origin_json.contains('"retry"')
-        retry = exists(select(later.c.id).where(*same_run))
-        query = query.where(retry if is_retried else ~retry)
-    return newest_first(query, runs.c.created_ms, runs.c.id, limit=limit, before_ms=before_ms, before_id=before_id)
-
-
 def _summary(row: Any) -> dict[str, Any]:
     """Return a run as lists show it, without null fields."""
     large = {
@@ -375,7 +343,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "created_at": stamp(row.created_ms),
         "started_at": stamp(row.started_ms) if row.started_ms else None,
         "ended_at": stamp(row.ended_ms) if row.ended_ms else None,
-        "duration_ms": max(0, row.ended_ms - row.created_ms) if row.ended_ms else None,
+        "duration_ms": max(0, row.duration_ms or row.ended_ms - row.created_ms) if row.ended_ms else None,
         "work_ms": row.work_ms if row.started_ms else None,
     }
     return present(fields)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, literal, null, or_, select
 
 from bus.journal.log.results import held_results
 from bus.journal.paging import Pages, StepPlace, present
@@ -24,15 +24,20 @@ class StepFilter(TypedDict, total=False):
     """Only the items of the FOR_EACH with this path, those that have failed first, otherwise by their index."""
     after: StepPlace | None
     """Only those behind this place."""
+    with_spans: bool
+    """Whether each has the operations of its call, up to ``MOST_SPANS``."""
 
 
+MOST_SPANS = 200
 BEGINNING = StepPlace(0, -1)
 ITEM = "item"
 """The kind of the step of an item of a FOR_EACH, which is written when the item is at its end."""
 _COLUMNS = steps.c[
-    *("id", "number", "kind", "name", "node", "call_id", "status", "attempt", "input_json", "result_json"),
+    *("id", "number", "kind", "name", "node", "call_id", "effect", "status", "attempt", "input_json", "result_json"),
     *("started_ms", "ended_ms", "usage_json", "cost_usd"),
 ]
+
+_SIZE = func.coalesce(steps.c.result_json, "").concat(func.coalesce(steps.c.spans_json, "")).label("size_")
 
 
 def steps_page(
@@ -42,6 +47,7 @@ def steps_page(
     node: str | None = None,
     under: str | None = None,
     after: StepPlace | None = None,
+    with_spans: bool = False,
     limit: int,
 ) -> tuple[list[dict[str, Any]], StepPlace | None]:
     """Return steps behind a place, and where the next page would begin; None where this is the last one.
@@ -50,13 +56,14 @@ def steps_page(
     """
     group, number = _order(under)
     order = (group, number) if under is not None else (number,)
-    query = select(*_COLUMNS, group.label("group_"), number.label("number_")).where(steps.c.run_id == run_id)
+    columns = *_COLUMNS, *((steps.c.spans_json, _SIZE) if with_spans else (null().label("spans_json"),))
+    query = select(*columns, group.label("group_"), number.label("number_")).where(steps.c.run_id == run_id)
     if node is not None:
         query = query.where(steps.c.node == node)
     if under is not None:
         query = query.where(*_items_of(under))
     query = query.where(_is_behind(group, number, after or BEGINNING)).order_by(*order).limit(limit)
-    rows, is_cut = Pages(query=query, text=steps.c.result_json, order=order).read(connection)
+    rows, is_cut = Pages(query=query, text=_SIZE if with_spans else steps.c.result_json, order=order).read(connection)
     held = held_results(connection, {run_id}, [name for row in rows if (name := _reference(row)) is not None])
     following = StepPlace(rows[-1].group_, rows[-1].number_) if is_cut or len(rows) == limit else None
     return [_shown(row, held) for row in rows], following
@@ -99,6 +106,7 @@ def _shown(row: Any, held: Mapping[str, Any]) -> dict[str, Any]:
         "name": row.name,
         "node": row.node,
         "call_id": row.call_id,
+        "effect": row.effect,
         "status": row.status,
         "attempt": row.attempt,
         "input": _loaded(row.input_json),
@@ -108,6 +116,8 @@ def _shown(row: Any, held: Mapping[str, Any]) -> dict[str, Any]:
         "ended_at": stamp(row.ended_ms) if row.ended_ms is not None else None,
         "usage": _loaded(row.usage_json),
         "cost_usd": row.cost_usd,
+        "duration_ms": max(0, row.ended_ms - row.started_ms) if row.ended_ms is not None else None,
+        "spans": _loaded(row.spans_json)[:MOST_SPANS] if row.spans_json is not None else None,
     }
     return present(fields)
 

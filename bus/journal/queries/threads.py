@@ -9,10 +9,10 @@ import orjson
 from sqlalchemy import JSON, ColumnElement, Connection, bindparam, cast, func, insert, or_, select, tuple_, type_coerce
 
 from bus.identity.access import rows_for
-from bus.journal.approvals import approved_by
 from bus.journal.errors import ThreadUnknown
 from bus.journal.paging import NOW, MessagesUntil, Pages, newest_first, present, threads_of
 from bus.journal.records.control_requests import STEER, UNDELIVERED, request_of
+from bus.journal.records.questions import approved_by
 from bus.journal.retention.removal import remove_threads, require_no_open_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database

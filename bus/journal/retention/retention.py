@@ -144,7 +144,9 @@ class _Observed:
     def needs(self, before_ms: int) -> ColumnElement[bool]:
         """Return the condition that an observer has not had all of a run, which would be removed otherwise."""
         c, waited = failed_deliveries.c, runs.c.ended_ms < before_ms - self.wait_ms
-        conditions = [and_(~waited, exists(select(c.id).where(c.run_id == runs.c.id)))] if self._are_any else []
+        held = select(c.id).join(observers, observers.c.name == c.observer).where(c.run_id == runs.c.id)
+        is_held = exists(held.where(or_(~waited, observers.c.delivery == "critical")))
+        conditions: list[ColumnElement[bool]] = [is_held] if self._are_any else []
         for position, condition in ((self.critical, true()), (self.reliable, ~waited)):
             if position is not None:
                 behind = select(events.c.seq).where(events.c.run_id == runs.c.id, events.c.position > position)

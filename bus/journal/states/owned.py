@@ -227,7 +227,7 @@ def finish(connection: Connection, owned: Owned, end: EndPayload, error_code: st
     return connection.execute(_FINISH, values | owned).rowcount == 1
 
 
-_FINISH = COMMIT.values(ended_ms=WALL_MS)
+_FINISH = COMMIT.values(ended_ms=WALL_MS, duration_ms=WALL_MS - runs.c.created_ms)
 
 
 def ended(end: EndPayload, error_code: str | None) -> dict[str, Any]:

@@ -140,7 +140,8 @@ def end(
     """
     last = change.events[-1]
     assert isinstance(last, EndPayload)
-    values = {"detail": None, "stop_requested": True, "observers_told": False, "ended_ms": WALL_MS}
+    values: dict[str, Any] = {"detail": None, "stop_requested": True, "observers_told": False, "ended_ms": WALL_MS}
+    values["duration_ms"] = WALL_MS - runs.c.created_ms
     written = write(connection, row, change, **ended(last, change.error_code), **values, **counted(crashes))
     parent = note_parent(connection, row, written.status)
     return replace(written, messages=_for_tasks(connection, row), parent=parent)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from callboard_client.fleet_records import Queue, RunCounts, RunFilters, Worker
 from callboard_client.records import (
     Agent,
     AgentProblem,
@@ -115,18 +116,20 @@ def repeat_run(run_id: str, verb: str, mode: str, idempotency_key: str | None, *
     return _post(f"/v1/runs/{_id(run_id)}/{verb}", body, _accepted, idempotency_key)
 
 
-def list_runs(
-    status: str | None,
-    agent: str | None,
-    thread_id: str | None,
-    trace_id: str | None,
-    correlation_id: str | None,
-    limit: int,
-    before: str | None,
-) -> Call[Page[Run]]:
-    query = {"status": status, "agent": agent, "thread_id": thread_id, "limit": limit, "before": before}
-    query |= {"trace_id": trace_id, "correlation_id": correlation_id}
-    return _get("/v1/runs", _page_of("runs", Run), query)
+def list_runs(filters: RunFilters, sort: str | None, limit: int, before: str | None) -> Call[Page[Run]]:
+    return _get("/v1/runs", _page_of("runs", Run), {**filters, "sort": sort, "limit": limit, "before": before})
+
+
+def count_runs(by: str, filters: RunFilters) -> Call[RunCounts]:
+    return _get("/v1/runs/counts", RunCounts.of, {"by": by, **filters})
+
+
+def list_workers() -> Call[Page[Worker]]:
+    return _get("/v1/workers", _page_of("workers", Worker))
+
+
+def list_queues() -> Call[Page[Queue]]:
+    return _get("/v1/queues", _page_of("queues", Queue))
 
 
 def get_run(run_id: str, why: bool = False) -> Call[Run]:
@@ -156,13 +159,16 @@ def signal_run(run_id: str, name: str, data: Any, idempotency_key: str | None) -
     return replace(_post(path, {}, ControlledRun.of, idempotency_key), body=data)
 
 
-def list_steps(run_id: str, node: str | None, under: str | None, limit: int, after: str | None) -> Call[Page[Step]]:
-    query = {"node": node, "under": under, "limit": limit, "after": after}
+def list_steps(
+    run_id: str, node: str | None, under: str | None, spans: bool, limit: int, after: str | None
+) -> Call[Page[Step]]:
+    query = {"node": node, "under": under, "spans": 1 if spans else None, "limit": limit, "after": after}
     return _get(f"/v1/runs/{_id(run_id)}/steps", _page_of("steps", Step), query)
 
 
-def list_open_approvals(limit: int, before: str | None) -> Call[Page[Approval]]:
-    return _get("/v1/approvals", _page_of("approvals", Approval), {"limit": limit, "before": before})
+def list_all_approvals(state: str | None, limit: int, before: str | None) -> Call[Page[Approval]]:
+    query = {"state": state, "limit": limit, "before": before}
+    return _get("/v1/approvals", _page_of("approvals", Approval), query)
 
 
 def list_approvals(run_id: str) -> Call[list[Approval]]:

@@ -68,6 +68,20 @@ class Approval(Record):
     approvers: int = 1
     """How many persons have to approve; from two on, the run's own principal is none of them."""
     approved_by: Sequence[str] = ()
+    sentence: str | None = None
+    """What the call would do: the tool's ``title`` with the call's arguments, where it has one."""
+    description: str | None = None
+    """What the tool does."""
+    classification: str | None = None
+    """Of the tool's data: PUBLIC, INTERNAL or RESTRICTED."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that the model left out, with the values that they get."""
+    rule: str | None = None
+    """The policy's rule that requires the approval; ``tool's own`` where the tool does."""
+    labels: Sequence[str] = ()
+    """What the run had read when the call was decided about."""
+    answer: Mapping[str, Any] | None = None
+    """Of an answered one in a list: ``decision``, ``by``, ``at``, ``after_ms``, ``message`` and ``changed``."""
     """Those that have approved so far, where several have to."""
     scopes: Sequence[str] = ()
     """For which later calls of the tool an approval may hold too."""

@@ -52,6 +52,8 @@ class Step(Record):
     call_id: str | None = None
     status: str = ""
     """planned, started or waiting; done, failed, refused, cancelled or unknown."""
+    effect: str | None = None
+    """Of a tool's call: its effect class."""
     attempt: int = 1
     input: Any = None
     """Of a workflow: what the node was given."""
@@ -61,5 +63,8 @@ class Step(Record):
     """Where it has not succeeded: why, as a sentence."""
     started_at: str = ""
     ended_at: str | None = None
+    duration_ms: int | None = None
     usage: Mapping[str, int] | None = None
     cost_usd: float | None = None
+    spans: Sequence[Mapping[str, Any]] | None = None
+    """Where they are asked for: the requests, statements and file operations of the call."""

@@ -2,7 +2,7 @@ import { jsonOf } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { Http, newKey, type HttpOptions } from "./http.js";
 import { handleOf, RunHandle } from "./run.js";
-import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, ForkedThread, Health, Message, Messages, OpenApprovals, Priority, Queue, Run, Runs, Summaries, Thread, Threads, Workflow, Workflows } from "./types.js";
+import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, ForkedThread, Health, Message, Messages, MetricRows, OpenApprovals, Priority, Queue, Queues, Run, RunCounts, Runs, Summaries, Thread, Threads, Workers, Workflow, Workflows } from "./types.js";
 
 const BOARD_POLL_MS = 2500;
 
@@ -22,12 +22,30 @@ export interface StartOptions {
 
 export type WorkflowOptions = Omit<StartOptions, "ifBusy" | "onDisconnect">;
 
+/** Which runs: those that fit every field. */
 export interface RunFilter {
+  /** A state; `open`: all that have not ended. */
   status?: string;
   agent?: string;
   thread_id?: string;
   /** Only runs of this principal. */
   owner?: string;
+  trace_id?: string;
+  correlation_id?: string;
+  /** Accepted then or later: a time (RFC 3339), or a length back from now, `1h`; with `code` ended then or later. */
+  since?: string;
+  until?: string;
+  /** Words of the title; or the beginning of an id, or its end from six characters on. */
+  q?: string;
+  /** Failed with this code; `any`: failed. */
+  code?: string;
+  queue?: string;
+  kind?: "agent" | "tool" | "workflow";
+  model?: string;
+}
+
+export interface RunQuery extends RunFilter {
+  sort?: "newest" | "oldest" | "longest" | "dearest";
   limit?: number;
   before?: string;
 }
@@ -65,8 +83,28 @@ export class Callboard {
   }
 
   /** Return a page of runs, the newest first; `next` is the `before` of the page after it. */
-  runs(filter: RunFilter = {}): Promise<Runs> {
+  runs(filter: RunQuery = {}): Promise<Runs> {
     return this.#http.call("GET", "/v1/runs", { query: { ...filter } });
+  }
+
+  /** Count runs; by `code` those that failed, within the last 24 hours unless `since` says otherwise. */
+  counts(by: RunCounts["by"], filter: RunFilter = {}): Promise<RunCounts> {
+    return this.#http.call("GET", "/v1/runs/counts", { query: { by, ...filter } });
+  }
+
+  /** Return the workers that gave a sign of life within an hour. */
+  workers(): Promise<Workers> {
+    return this.#http.call("GET", "/v1/workers");
+  }
+
+  /** Return the queues in which runs wait, those with the most first. */
+  queues(): Promise<Queues> {
+    return this.#http.call("GET", "/v1/queues");
+  }
+
+  /** Return what was counted in the last day at most, in rows of five minutes. */
+  metrics(query: { since?: string } = {}): Promise<MetricRows> {
+    return this.#http.call("GET", "/v1/metrics", { query: { ...query } });
   }
 
   /** Return one run as it is now. */
@@ -74,8 +112,8 @@ export class Callboard {
     return this.handle(runId).get();
   }
 
-  /** Return a page of the open questions that you may answer, over all runs, the newest first. */
-  approvals(query: { limit?: number; before?: string } = {}): Promise<OpenApprovals> {
+  /** Return a page of the questions that you may answer, over all runs, the newest first: open ones, unless `state` says otherwise. */
+  approvals(query: { state?: "open" | "answered" | "holding"; limit?: number; before?: string } = {}): Promise<OpenApprovals> {
     return this.#http.call("GET", "/v1/approvals", { query: { ...query } });
   }
 

@@ -1,4 +1,4 @@
-export { Callboard, type RunFilter, type StartOptions, type ThreadOptions, type WorkflowOptions } from "./callboard.js";
+export { Callboard, type RunFilter, type RunQuery, type StartOptions, type ThreadOptions, type WorkflowOptions } from "./callboard.js";
 export { ApiError } from "./errors.js";
 export { Feed, type FeedEvent, type FeedHandlers, type FeedOptions, type FeedPage, type FeedState } from "./feed.js";
 export { newKey, type HttpOptions } from "./http.js";

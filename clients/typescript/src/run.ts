@@ -163,7 +163,7 @@ export class RunHandle {
    * `node`: only those of the node with this path, `items/17/charge`. `under`: only the items of the FOR_EACH with this
    * path that are at their end, those that have failed first.
    */
-  steps(query: { node?: string; under?: string; limit?: number; after?: string } = {}): Promise<Steps> {
+  steps(query: { node?: string; under?: string; spans?: 0 | 1; limit?: number; after?: string } = {}): Promise<Steps> {
     return this.#http.call("GET", `${this.#path}/steps`, { query: { ...query } });
   }
 

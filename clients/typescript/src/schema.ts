@@ -30,6 +30,11 @@ export interface components {
                 [key: string]: components["schemas"]["ServedVersion"];
             };
         };
+        /** @description How many of the runs are an agent's. */
+        AgentCount: {
+            agent: string;
+            count: number;
+        };
         /** @description What an agent is for. */
         AgentGoal: {
             agent_friendly_description: string;
@@ -82,8 +87,16 @@ export interface components {
             };
             asked_at: string;
             call_id: string;
+            /** @description Of the tool's data. */
+            classification?: components["schemas"]["Classification"];
             /** @description The answers that may be given. */
             decisions: string[];
+            /** @description With ``call``: the arguments that the model left out, with the values that they get. */
+            defaults?: {
+                [key: string]: unknown;
+            };
+            /** @description What the tool does, as its model reads it. */
+            description?: string;
             /** @description SHA-256 of the arguments as canonical JSON. */
             digest: string;
             /** @description The effect class of the call; null where it may not be made. */
@@ -102,16 +115,22 @@ export interface components {
              *     lacks arguments. ``input``: the tool asks something before it does anything.
              */
             kind: string;
+            /** @description What the run had read when the call was decided about, as its tools label it. */
+            labels?: string[];
             /** @description The tool. */
             name: string;
             /** @description What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue. */
             on_expiry: components["schemas"]["OnExpiry"];
             /** @description Why a person is asked, as a sentence. */
             reason: string;
+            /** @description The policy's rule that requires the approval; ``tool's own`` where the tool does. */
+            rule?: string;
             /** @description For how many seconds at most. */
             scope_s: number | null;
             /** @description For which later calls of the tool an approval may hold too; empty: for none. */
             scopes: components["schemas"]["Scope"][];
+            /** @description What the call would do: the tool's ``title`` with the call's arguments, where the tool has one. */
+            sentence?: string;
         };
         /** @description A question to a person, or its answer. */
         ApprovalEvent: {
@@ -177,11 +196,13 @@ export interface components {
             /** @description To be sent to that person; it opens the page, which asks for a sign-in where it needs one. */
             url: string;
         };
-        /** @description Open questions of several runs, the newest first. */
+        /** @description Questions of several runs, the newest first. */
         ApprovalPage: {
-            approvals: components["schemas"]["ListedApproval"][];
+            approvals: components["schemas"]["QuestionListed"][];
             /** @description Where the next page begins; absent on the last one. */
             next?: string;
+            /** @description With ``state=holding``, in place of questions. */
+            sticky_approvals?: components["schemas"]["ListedSticky"][];
         };
         /** @description The open questions of a run, the oldest first. */
         Approvals: {
@@ -462,6 +483,15 @@ export interface components {
             run_id: string;
             /** @description The state of the run now: ``queued`` to continue, or ``waiting`` for another question or another approval. */
             status: components["schemas"]["RunStatus"];
+        };
+        /** @description How persons decided about calls in the last 30 days. */
+        DecidedCalls: {
+            /** @description Whether there were more than the 1,000 decisions that are counted. */
+            is_cut: boolean;
+            /** @description With ``tool``: its last 50, the newest first. */
+            latest?: components["schemas"]["PastDecision"][];
+            /** @description At most 100, those decided about last first. */
+            tools: components["schemas"]["ToolDecisions"][];
         };
         /** @description Decisions about calls, each named with the digest of its arguments. */
         DecideSeveral: {
@@ -917,58 +947,16 @@ export interface components {
             };
             asked_at: string;
             call_id: string;
+            /** @description Of the tool's data. */
+            classification?: components["schemas"]["Classification"];
             /** @description The answers that may be given. */
             decisions: string[];
-            /** @description SHA-256 of the arguments as canonical JSON. */
-            digest: string;
-            /** @description The effect class of the call; null where it may not be made. */
-            effect: string | null;
-            /** @description When the question ends unanswered, UTC. */
-            expires_at: string;
-            /**
-             * @description The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
-             *     ``input`` the answer. With ``call`` its ``description`` says what the tool does.
-             */
-            input_schema: {
-                [key: string]: unknown;
-            } | null;
-            /**
-             * @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. ``arguments``: the call
-             *     lacks arguments. ``input``: the tool asks something before it does anything.
-             */
-            kind: string;
-            /** @description The tool. */
-            name: string;
-            /** @description What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue. */
-            on_expiry: components["schemas"]["OnExpiry"];
-            /** @description Whom the run belongs to. */
-            principal: string;
-            /** @description Why a person is asked, as a sentence. */
-            reason: string;
-            run_id: string;
-            /** @description For how many seconds at most. */
-            scope_s: number | null;
-            /** @description For which later calls of the tool an approval may hold too; empty: for none. */
-            scopes: components["schemas"]["Scope"][];
-            thread_id: string;
-        };
-        /** @description An open question with its run. */
-        ListedApproval: {
-            /** @description The agent that asks. */
-            agent: string;
-            approval_id: string;
-            /** @description Those that have approved so far, where several have to. */
-            approved_by: string[];
-            /** @description How many persons have to approve; from two on, the run's own principal is none of them. */
-            approvers: number;
-            /** @description The arguments of the exact call that is asked about. */
-            arguments: {
+            /** @description With ``call``: the arguments that the model left out, with the values that they get. */
+            defaults?: {
                 [key: string]: unknown;
             };
-            asked_at: string;
-            call_id: string;
-            /** @description The answers that may be given. */
-            decisions: string[];
+            /** @description What the tool does, as its model reads it. */
+            description?: string;
             /** @description SHA-256 of the arguments as canonical JSON. */
             digest: string;
             /** @description The effect class of the call; null where it may not be made. */
@@ -987,24 +975,51 @@ export interface components {
              *     lacks arguments. ``input``: the tool asks something before it does anything.
              */
             kind: string;
+            /** @description What the run had read when the call was decided about, as its tools label it. */
+            labels?: string[];
             /** @description The tool. */
             name: string;
             /** @description What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue. */
             on_expiry: components["schemas"]["OnExpiry"];
             /** @description Whom the run belongs to. */
             principal: string;
-            /** @description True where the agent's definition hides the run from the other principals of the tenant. */
-            private?: boolean;
             /** @description Why a person is asked, as a sentence. */
             reason: string;
+            /** @description The policy's rule that requires the approval; ``tool's own`` where the tool does. */
+            rule?: string;
             run_id: string;
             /** @description For how many seconds at most. */
             scope_s: number | null;
             /** @description For which later calls of the tool an approval may hold too; empty: for none. */
             scopes: components["schemas"]["Scope"][];
+            /** @description What the call would do: the tool's ``title`` with the call's arguments, where the tool has one. */
+            sentence?: string;
             thread_id: string;
-            /** @description The beginning of the run's input. */
-            title?: string;
+        };
+        /** @description A queue of runs. */
+        ListedQueue: {
+            /** @description Of these workers' slots. */
+            busy: number;
+            /** @description Where no worker serves it: what to do. */
+            detail?: string;
+            /** @description Seconds since the oldest of them was accepted. */
+            oldest_s?: number;
+            /** @description The twenty principals with the most of them; for the others. */
+            owners?: {
+                [key: string]: number;
+            };
+            queue: string;
+            /** @description Runs that wait in it: all, or for principals who may not know of machines those that they see. */
+            queued: number;
+            slots: number;
+            /** @description The twenty tenants with the most of them; for principals who may know of machines. */
+            tenants?: {
+                [key: string]: number;
+            };
+            /** @description For principals who may know of machines. */
+            worker_ids?: string[];
+            /** @description Living workers that serve it and do not drain. */
+            workers: number;
         };
         /** @description A run in a list. */
         ListedRun: {
@@ -1127,6 +1142,52 @@ export interface components {
             /** @description Whether the agent's file says this now. */
             is_in_file: boolean;
             version: number;
+        };
+        /** @description A worker process. From ``host`` on for principals who may know of machines. */
+        ListedWorker: {
+            /** @description Calls that it gave up and that have not ended, by tool. */
+            abandoned?: {
+                [key: string]: number;
+            };
+            /** @description Runs that it works on, or worked on when it renewed its row last. */
+            busy: number;
+            /** @description How much of one processor it uses, 0 to 1. */
+            cpu_share?: number;
+            /** @description Payloads that were dropped because an observer was too slow for them, by observer. */
+            dropped?: {
+                [key: string]: number;
+            };
+            host?: string;
+            /** @description How each MCP server is in it. */
+            mcp_servers?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
+            /** @description How much of the memory of its container or machine it uses. */
+            memory_share?: number;
+            /** @description Variables of models' keys that are not set in it, with the agents that need them. */
+            missing_keys?: {
+                [key: string]: string[];
+            };
+            pid?: number;
+            pool: string;
+            queues?: string[];
+            seen_at: string;
+            /** @description Seconds since it renewed its row. */
+            seen_s: number;
+            /** @description Runs that it works on at once, at most. */
+            slots: number;
+            started_at: string;
+            /**
+             * @description ``draining``: it takes no more runs. ``lost``: it renews its row no more, and has not deleted it at an exit; its
+             *     runs are requeued when their leases have expired.
+             * @enum {string}
+             */
+            state: "alive" | "draining" | "lost";
+            version?: string;
+            /** @description For other principals a name of its own, which says nothing about its machine. */
+            worker_id: string;
         };
         /** @description An event that is committed. */
         LoggedEvent: {
@@ -1269,6 +1330,18 @@ export interface components {
             /** @description Where the next page begins; absent on the last one. */
             next?: string;
         };
+        /** @description The last day at most, in slots of five minutes; those in which nothing was counted are left out. */
+        MetricRows: {
+            /** @description Where none does: how to start one. */
+            detail?: string;
+            /** @description Of all rows. */
+            first_token_p50_s?: number;
+            first_token_p95_s?: number;
+            /** @description Whether a process feeds the observer `metrics` now, which counts. */
+            is_fed: boolean;
+            rows: components["schemas"]["SlotOfDay"][];
+            slot_s: number;
+        };
         /** @description A variable with a model's key that is not set in some workers. */
         MissingKeyHealth: {
             /** @description The agents that need it. */
@@ -1406,6 +1479,75 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description The groups that are not listed. */
+        OtherGroups: {
+            /** @description Their runs. */
+            count: number;
+            groups: number;
+        };
+        /** @description One decision about a call of a tool. */
+        PastDecision: {
+            approval_id: string;
+            at: string;
+            by: string;
+            decision: string;
+            /** @description True where the call was approved with other arguments. */
+            is_changed?: boolean;
+            /** @description Why it was rejected. */
+            message?: string;
+            run_id: string;
+        };
+        /** @description How a question was answered. */
+        PersonsAnswer: {
+            /** @description Milliseconds from the question to its answer. */
+            after_ms: number;
+            at: string;
+            /** @description Who answered; ``expiry`` where no answer came in time. */
+            by: string;
+            /** @description The names of the arguments that the person changed or completed. */
+            changed?: string[];
+            decision: string;
+            /** @description The person's note. */
+            message?: string;
+        };
+        /** @description A rule of the policy. */
+        PolicyRule: {
+            /** @description CEL that has to be true. */
+            condition?: string;
+            file?: string;
+            /** @description What it labels the run with after the call. */
+            labels?: string[];
+            /** @description For principals who may know of machines. */
+            line?: number;
+            /** @description By which decisions and questions name it. */
+            name: string;
+            /**
+             * @description Before which calls it is asked.
+             * @enum {string}
+             */
+            point: "tool" | "model";
+            reason: string;
+            /** @description Which of them it is not about. */
+            unless?: {
+                [key: string]: unknown;
+            };
+            verdict: components["schemas"]["Verdict"];
+            /** @description Which calls it is about, as its file says it; empty: all of its point. */
+            when: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description The policy that decides about calls that begin now. */
+        PolicyShown: {
+            /** @description What is decided where no rule matches: about a ``tool`` and about a ``model``. */
+            defaults: {
+                [key: string]: components["schemas"]["Verdict"];
+            };
+            /** @description In the order of the files; the strictest one that matches decides. */
+            rules: components["schemas"]["PolicyRule"][];
+            /** @description A digest of its rules, which decisions have too. */
+            version: string;
+        };
         /** @description A grant: one principal may start one run of one agent in privileged mode. */
         PrivilegeGrant: {
             /** @description The id of the agent. */
@@ -1499,6 +1641,75 @@ export interface components {
             next?: string;
             results: components["schemas"]["Found"][];
         };
+        /** @description A question of a run, with its answer once it has one. */
+        QuestionListed: {
+            /** @description The agent that asks. */
+            agent: string;
+            answer?: components["schemas"]["PersonsAnswer"];
+            approval_id: string;
+            /** @description Those that have approved so far, where several have to. */
+            approved_by: string[];
+            /** @description How many persons have to approve; from two on, the run's own principal is none of them. */
+            approvers: number;
+            /** @description The arguments of the exact call that is asked about. */
+            arguments: {
+                [key: string]: unknown;
+            };
+            asked_at: string;
+            call_id: string;
+            /** @description Of the tool's data. */
+            classification?: components["schemas"]["Classification"];
+            /** @description The answers that may be given. */
+            decisions: string[];
+            /** @description With ``call``: the arguments that the model left out, with the values that they get. */
+            defaults?: {
+                [key: string]: unknown;
+            };
+            /** @description What the tool does, as its model reads it. */
+            description?: string;
+            /** @description SHA-256 of the arguments as canonical JSON. */
+            digest: string;
+            /** @description The effect class of the call; null where it may not be made. */
+            effect: string | null;
+            /** @description When the question ends unanswered, UTC. */
+            expires_at: string;
+            /**
+             * @description The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
+             *     ``input`` the answer. With ``call`` its ``description`` says what the tool does.
+             */
+            input_schema: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. ``arguments``: the call
+             *     lacks arguments. ``input``: the tool asks something before it does anything.
+             */
+            kind: string;
+            /** @description What the run had read when the call was decided about, as its tools label it. */
+            labels?: string[];
+            /** @description The tool. */
+            name: string;
+            /** @description What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue. */
+            on_expiry: components["schemas"]["OnExpiry"];
+            /** @description Whom the run belongs to. */
+            principal: string;
+            /** @description True where the agent's definition hides the run from the other principals of the tenant. */
+            private?: boolean;
+            /** @description Why a person is asked, as a sentence. */
+            reason: string;
+            /** @description The policy's rule that requires the approval; ``tool's own`` where the tool does. */
+            rule?: string;
+            run_id: string;
+            /** @description For how many seconds at most. */
+            scope_s: number | null;
+            /** @description For which later calls of the tool an approval may hold too; empty: for none. */
+            scopes: components["schemas"]["Scope"][];
+            /** @description What the call would do: the tool's ``title`` with the call's arguments, where the tool has one. */
+            sentence?: string;
+            thread_id: string;
+            /** @description The beginning of the run's input. */
+            title?: string;
+        };
         /** @description A page of the messages that wait in a conversation, the next one first. */
         Queue: {
             /** @description Where the next page begins; absent on the last one. */
@@ -1522,6 +1733,10 @@ export interface components {
             kind: "message" | "steer";
             /** @description The run that it begins, or that it is for. */
             run_id: string;
+        };
+        /** @description The queues, those with the most waiting runs first, at most 100. */
+        QueueList: {
+            queues: components["schemas"]["ListedQueue"][];
         };
         /** @description This process accepts runs, and they are executed. */
         Ready: {
@@ -1757,6 +1972,17 @@ export interface components {
              */
             thread_id?: string;
         };
+        /** @description How many runs there are. */
+        RunCounts: {
+            /** @enum {string} */
+            by: "status" | "agent" | "code" | "queue" | "owner";
+            /** @description The largest ones first, at most 100. */
+            groups: components["schemas"]["RunGroup"][];
+            /** @description Absent where all are listed. */
+            rest?: components["schemas"]["OtherGroups"];
+            /** @description The runs of all groups. */
+            total: number;
+        };
         /** @description A run that was started with the correlation id, also as ``correlation_id`` of its metadata. */
         RunFound: {
             /** @description The id of its agent. */
@@ -1769,6 +1995,18 @@ export interface components {
             /** @description Whom it belongs to. */
             principal: string;
             status: components["schemas"]["RunStatus"];
+        };
+        /** @description The runs with one value. */
+        RunGroup: {
+            /** @description By ``code``: the ten agents with the most of these runs. */
+            agents?: components["schemas"]["AgentCount"][];
+            count: number;
+            /** @description By ``code``: when it failed. */
+            latest_at?: string;
+            /** @description By ``code``: the run that failed last. */
+            latest_run_id?: string;
+            /** @description The status, the id of the agent, the code, the name of the queue, or the principal. */
+            value: string;
         };
         /** @description A run of a thread. */
         RunOfThread: {
@@ -2019,6 +2257,26 @@ export interface components {
              */
             everywhere: boolean;
         };
+        /** @description What was counted in five minutes. */
+        SlotOfDay: {
+            /** @description When they begin, UTC. */
+            at: string;
+            cost_usd: number;
+            /** @description Median of the time from a model call's start to its first piece of text; absent where there was none. */
+            first_token_p50_s?: number;
+            first_token_p95_s?: number;
+            input_tokens: number;
+            /** @description Of the runs that ended. */
+            output_tokens: number;
+            /** @description Runs that ended, by status. */
+            runs: {
+                [key: string]: number;
+            };
+            /** @description Calls of tools that ended, by outcome. */
+            tool_calls: {
+                [key: string]: number;
+            };
+        };
         /** @description A message for an agent, or the input of a workflow. */
         StartRun: {
             /**
@@ -2172,6 +2430,9 @@ export interface components {
             /** @description Of a tool's call: by which its events name it. */
             call_id?: string;
             cost_usd?: number;
+            duration_ms?: number;
+            /** @description Of a tool's call: its effect class; absent where it was not made. */
+            effect?: string;
             ended_at?: string;
             /** @description Where it has not succeeded: why, as a sentence. */
             error?: string;
@@ -2191,6 +2452,10 @@ export interface components {
             number: number;
             /** @description Where it is done: what it returned. */
             result?: unknown;
+            /** @description With ``spans=1``: the HTTP requests, statements and file operations of the call, the first 200 of them. */
+            spans?: {
+                [key: string]: unknown;
+            }[];
             started_at: string;
             /** @description ``planned``, ``started``, ``waiting``; ``done``, ``failed``, ``refused``, ``cancelled`` or ``unknown``. */
             status: string;
@@ -2371,6 +2636,18 @@ export interface components {
             status?: string;
             /** @description Its name; empty where no tool was called. */
             tool: string;
+        };
+        /** @description How persons decided about the calls of a tool. */
+        ToolDecisions: {
+            approved: number;
+            /** @description Approved with other arguments. */
+            changed: number;
+            /** @description Not answered in time. */
+            expired: number;
+            /** @description Median of the time from the question to a person's answer. */
+            median_ms?: number;
+            name: string;
+            rejected: number;
         };
         /** @description A tool of a goal. */
         ToolDefinition: {
@@ -2610,6 +2887,10 @@ export interface components {
              * @enum {string}
              */
             type: "withdrawn";
+        };
+        /** @description The workers that renewed their rows within an hour, the oldest first, at most 500. */
+        WorkerList: {
+            workers: components["schemas"]["ListedWorker"][];
         };
         /** @description An edge. */
         WorkflowEdge: {

@@ -64,6 +64,7 @@ approvals = Table(
     Column("approved_json", Text),  # the principals that have approved, where several have to
     Column("scopes_json", Text),  # for which later calls it may hold too; NULL: none
     Column("scope_s", Integer),  # for how long at most
+    Column("about_json", Text),  # what lists say of the tool and the call; NULL: an earlier release asked
     Column("state", Text),  # what a tool that asks keeps for when it is called with the answer
     Column("reason", Text),
     Column("expires_ms", BigInteger),
@@ -73,6 +74,7 @@ approvals = Table(
     Column("decided_ms", BigInteger),
     Column("used_ms", BigInteger),
     Column("created_ms", BigInteger, nullable=False, index=True),
+    partial_index("ix_approvals_answered", "decided_ms", "id", where="decision IS NOT NULL"),
     partial_index("ix_approvals_open", "created_ms", "id", where="decision IS NULL"),
 )
 

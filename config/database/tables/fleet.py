@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Integer, PrimaryKeyConstraint, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, PrimaryKeyConstraint, String, Table, Text, false
 
 from config.database.tables.columns import Id, metadata
 
@@ -26,6 +26,7 @@ workers = Table(
     Column("dropped_json", Text),  # observer -> payloads that were dropped because it was too slow
     Column("abandoned_json", Text),  # tool -> calls that were given up and have not ended
     Column("mcp_servers_json", Text),  # MCP server -> how it is in this process
+    Column("draining", Boolean, nullable=False, server_default=false()),  # it takes no more runs
     Column("missing_keys_json", Text),  # variables of models' keys that are not set in it -> the agents that need them
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from config.definitions.runner_spec import SECRET_IN_HEADER
 from config.definitions.secrets import REFERENCE, REFERENCE_FORM, resolve_secret
@@ -19,23 +19,26 @@ def _references(value: Any) -> Any:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple):
         return value
-    references = tuple(reference_of(text) if isinstance(text, str) else "" for text in texts)
-    for reference in references:
-        if not REFERENCE.fullmatch(reference):
-            raise ValueError(f"has to be `${{VARIABLE}}`, or {REFERENCE_FORM}; never the secret itself")
-        if is_providers(reference.removeprefix("env:")):
-            raise ValueError("may not be the key of a provider of models")
-    return references
+    return tuple(_reference(text if isinstance(text, str) else "") for text in texts)
+
+
+def _reference(text: str) -> str:
+    """Return a reference as ``config.definitions.secrets`` reads it: ``${NAME}`` is ``env:NAME``."""
+    variable = SECRET_IN_HEADER.fullmatch(text)
+    reference = text if variable is None else f"env:{variable[1]}"
+    if not REFERENCE.fullmatch(reference):  # the message never has the value
+        raise ValueError(f"has to be `${{VARIABLE}}`, or {REFERENCE_FORM}; never the secret itself")
+    if is_providers(reference.removeprefix("env:")):
+        raise ValueError("may not be the key of a provider of models")
+    return reference
+
+
+SecretReference = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_reference)]
+"""A reference to a secret."""
 
 
 SecretReferences = Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_SECRETS), BeforeValidator(_references)]
 """References to secrets, written alone or several in a list."""
-
-
-def reference_of(text: str) -> str:
-    """Return a reference as ``config.definitions.secrets`` reads it: ``${NAME}`` is ``env:NAME``."""
-    variable = SECRET_IN_HEADER.fullmatch(text)
-    return text if variable is None else f"env:{variable[1]}"
 
 
 def keys_of(format_: str, references: Iterable[str], reader: str) -> list[bytes]:

@@ -16,6 +16,8 @@ TOLERANCE_S = 300
 """Seconds that a sender's time may differ from ours, in both directions."""
 PREFIX = "whsec_"
 """How secrets of Standard Webhooks begin; base64 follows."""
+MIN_KEY_BYTES = 24
+"""Of a secret of Standard Webhooks, as the standard has it."""
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 """The headers of Standard Webhooks."""
 _SECONDS = re.compile(r"[0-9]{1,11}", re.ASCII)
@@ -37,8 +39,8 @@ def key_of(format_: str, secret: str) -> bytes:
         key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise ValueError(f"is no secret of Standard Webhooks: `{PREFIX}` and base64") from None
-    if not key:
-        raise ValueError("is empty")
+    if len(key) < MIN_KEY_BYTES:
+        raise ValueError(f"has fewer than {MIN_KEY_BYTES} bytes: `{PREFIX}` and base64 of at least that many")
     return key
 
 

@@ -13,7 +13,7 @@ from callboard_client import Callboard, RequestRefused, RunHandle, Unreachable
 from tests.clients.python.blocking import KINDS, client_of
 from tests.clients.python.scripted_server import LOST, Answer, ScriptedServer
 from tests.journeys.web_server import Web
-from tests.web.conftest import RunOwner, furnish_served, opened
+from tests.web.conftest import RunOwner, furnish_served, opened, serve_queues
 
 pytestmark = pytest.mark.parity
 
@@ -54,6 +54,23 @@ def controls_of(callboard: Callboard, handle: RunHandle) -> dict[str | None, tup
     """Return verb and text of each control of an ended run, by its id."""
     events = [event for event in handle.events() if event.event_type == "control"]
     return {event.raw["control_id"]: (event.raw["verb"], event.raw.get("content", "")) for event in events}
+
+
+def test_runs_are_found_and_counted_and_the_fleet_is_listed(callboard: Callboard, runner: Runner) -> None:
+    serve_queues(runner.journal, "runs", slots=4)
+    first, second = (callboard.run("assistant", text) for text in ("Refund order 1042", "Where is order 1077?"))
+
+    page = callboard.runs.list(q="refund 1042", since="1h", sort="oldest", limit=1)
+    by_id = callboard.runs.list(q=second.run_id[-8:], kind="agent", code=None)
+
+    assert page[0].title == "Refund order 1042"
+    assert [run.run_id for run in by_id] == [second.run_id]
+    assert callboard.runs.counts("agent", q=first.run_id).groups == [{"value": "assistant", "count": 1}]
+    assert [worker.state for worker in callboard.workers()] == ["alive"]
+    assert {queue.queue: queue.workers for queue in callboard.queues()} == {"runs": 1}
+    assert callboard.approvals.list(state="answered") == []
+    for handle in (first, second):
+        assert handle.cancel() == "cancelled"
 
 
 def test_an_open_run_is_steered_paused_resumed_and_limited(callboard: Callboard) -> None:

@@ -18,16 +18,19 @@ from callboard_client import (
     Me,
     Message,
     Page,
+    Queue,
     QueuedMessage,
     Run,
+    RunCounts,
     Step,
     Summary,
     Thread,
     ThreadRun,
+    Worker,
     Workflow,
 )
 from callboard_client.records import Record
-from web.api import agents, queue, threads, workflows
+from web.api import agents, fleet, queue, threads, workflows
 from web.api.credentials import sign_in
 from web.dialects.seeds import context, execute
 from web.schemas import approval, run
@@ -42,7 +45,7 @@ DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (Summary, threads.SummaryOfThread),
     (Agent, agents.AgentSummary),
     (AgentProblem, agents.BrokenAgent),
-    (Approval, approval.ListedApproval),
+    (Approval, approval.QuestionListed),
     (ApprovalLink, approval.ApprovalLink),
     (Decided, approval.DecidedApproval),
     (ControlledRun, run.ControlledRun),
@@ -50,6 +53,9 @@ DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (ForkedThread, threads.ForkedThread),
     (Workflow, workflows.WorkflowShown),
     (Step, workflows.Step),
+    (RunCounts, fleet.RunCounts),
+    (Worker, fleet.ListedWorker),
+    (Queue, fleet.ListedQueue),
 ]
 RUN = {"run_id": "run_1", "thread_id": "sums", "agent": "assistant", "status": "waiting"}
 

@@ -49,6 +49,11 @@ console.log(JSON.stringify({
   same: run.runId === again.runId, count: runs.length, cancelled: cancelled.status, end: end.status, board,
   messages: (await server.messages("talk")).map((message) => message.role),
   summaries: (await server.summaries("talk")).summaries,
+  counted: (await server.counts("status", { thread_id: "talk", since: "1h" })).groups,
+  oldest: (await server.runs({ sort: "oldest", q: "hello", kind: "agent" })).runs.length,
+  queues: (await server.queues()).queues.map((queue) => queue.queue),
+  workers: (await server.workers()).workers,
+  isFed: (await server.metrics({ since: "1h" })).is_fed,
   agents: (await server.agents()).agents.map((agent) => agent.id),
   refused: [refused instanceof ApiError, refused.code, refused.status],
 }));
@@ -185,6 +190,19 @@ def test_the_page_uses_the_client_as_it_is_compiled(client: Path) -> None:
         assert module.read_text() == text, f"run clients/typescript/build and copy dist/{module.name} to {page}"
 
 
+def test_the_pages_modules_have_the_types_that_they_name(client: Path) -> None:
+    compiler = ROOT / ".venv" / "typescript" / "node_modules" / ".bin" / "tsc"
+
+    done = subprocess.run(
+        [str(compiler), "--project", str(ROOT / "web" / "static" / "jsconfig.json")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[Runner]:
     folder = tmp_path_factory.mktemp("web")
@@ -230,6 +248,8 @@ def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
     assert result["board"][0] == "snapshot"
     assert result["messages"][0] == "user"
     assert result["summaries"] == []
+    assert (result["counted"], result["queues"]) == ([{"value": "cancelled", "count": 1}], ["runs"])
+    assert (result["oldest"] > 0, result["workers"], result["isFed"]) == (True, [], False)
     assert "assistant" in result["agents"]
     assert result["refused"] == [True, "run_unknown", 404]
 

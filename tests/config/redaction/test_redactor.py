@@ -25,6 +25,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_X
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7\nq2w3e4r5t6\n-----END RSA PRIVATE KEY-----"
 GITHUB = "ghp_" + "a1B2" * 9
 BEGINNINGS = "rk- pk_ ASIA gho_ github_pat_ glpat- xoxb- AIza hf_ gsk_ npm_ pypi- xai- 123456789:AA".split()
+SEALED_PEM = PEM.replace("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,0A1B2C\n\n", 1)
 SECRETS = [OPENAI, ANTHROPIC, AWS_ID, JWT, PEM, GITHUB, *(f"{start}{'A1' * 8}" for start in BEGINNINGS[:3])]
 SECRETS += [f"{start}{'aB3' * 11}" for start in BEGINNINGS[3:]]
 
@@ -45,7 +46,7 @@ def test_keys_of_the_usual_forms_are_gone_wherever_they_stand(plain, secret, aro
     assert REDACTED in text
 
 
-@pytest.mark.parametrize("secret", [OPENAI, ANTHROPIC, AWS_ID, PEM])
+@pytest.mark.parametrize("secret", [OPENAI, ANTHROPIC, AWS_ID, PEM, SEALED_PEM])
 def test_their_base64_is_gone_too(plain, secret):
     encoded = base64.b64encode(secret.encode()).decode()
 

@@ -68,6 +68,6 @@ def test_the_table_is_pyprojects_own() -> None:
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert project() == table
-    shipped = {"sse", "logger", "signals", "metrics", "traces", "webhooks"}
+    shipped = {"sse", "logger", "signals", "email", "metrics", "traces", "webhooks"}
     assert set(shipped_entries("callboard.observers")) == shipped
     assert shipped_entries("no.such.group") == {}

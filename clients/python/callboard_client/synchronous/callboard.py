@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import httpx
 
 from callboard_client import calls
 from callboard_client.address import Address
 from callboard_client.envelope import EnvelopeKey
+from callboard_client.fleet_records import Queue, RunCounts, RunFilters, Worker
 from callboard_client.records import (
     Agent,
     AgentProblem,
@@ -169,6 +170,14 @@ class Callboard:
         run = self._transport.send(calls.get_run(run_id))
         return RunHandle(self._transport, run.run_id, run.thread_id)
 
+    def workers(self) -> Page[Worker]:
+        """Return the workers that gave a sign of life within an hour."""
+        return self._transport.send(calls.list_workers())
+
+    def queues(self) -> Page[Queue]:
+        """Return the queues in which runs wait, those with the most first."""
+        return self._transport.send(calls.list_queues())
+
     def me(self) -> Me:
         """Return who the server takes this client for, by its key."""
         return self._transport.send(calls.who_am_i())
@@ -215,17 +224,23 @@ class Runs:
     def list(
         self,
         *,
-        status: str | None = None,
-        agent: str | None = None,
-        thread_id: str | None = None,
-        trace_id: str | None = None,
-        correlation_id: str | None = None,
+        sort: str | None = None,
         limit: int = 50,
         before: str | None = None,
+        **filters: Unpack[RunFilters],
     ) -> Page[Run]:
-        """Return a page of runs, the newest first; ``status="open"`` selects all that have not ended."""
-        call = calls.list_runs(status, agent, thread_id, trace_id, correlation_id, limit, before)
-        return self._transport.send(call)
+        """Return a page of runs, the newest first; ``status="open"`` selects all that have not ended.
+
+        ``sort`` is another order: ``oldest``, ``longest`` or ``dearest``.
+        """
+        return self._transport.send(calls.list_runs(filters, sort, limit, before))
+
+    def counts(self, by: str, **filters: Unpack[RunFilters]) -> RunCounts:
+        """Return how many runs there are by ``status``, ``agent``, ``code``, ``queue`` or ``owner``.
+
+        By ``code`` they are those that failed, within the last 24 hours unless ``since`` says otherwise.
+        """
+        return self._transport.send(calls.count_runs(by, filters))
 
     def get(self, run_id: str, *, why: bool = False) -> Run:
         """Return one run; with ``why`` also a sentence that says what an open run waits for."""
@@ -237,15 +252,17 @@ class Runs:
         *,
         node: str | None = None,
         under: str | None = None,
+        spans: bool = False,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Step]:
         """Return a page of a run's steps in the order in which they began.
 
         ``node``: only those of the node with this path, ``items/17/charge``. ``under``: only the items of the FOR_EACH
-        with this path that are at their end, those that have failed first.
+        with this path that are at their end, those that have failed first. ``spans``: each with the operations of its
+        call.
         """
-        return self._transport.send(calls.list_steps(run_id, node, under, limit, after))
+        return self._transport.send(calls.list_steps(run_id, node, under, spans, limit, after))
 
     def delete(self, run_id: str) -> None:
         """Delete an ended run permanently; its thread keeps the messages."""
@@ -258,9 +275,12 @@ class Approvals:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def list(self, *, limit: int = 50, before: str | None = None) -> Page[Approval]:
-        """Return a page of the open questions, the newest first, each with its ``run_id``."""
-        return self._transport.send(calls.list_open_approvals(limit, before))
+    def list(self, *, state: str | None = None, limit: int = 50, before: str | None = None) -> Page[Approval]:
+        """Return a page of the open questions, the newest first, each with its ``run_id``.
+
+        With ``state="answered"`` those that were answered, the last ones first, each with its ``answer``.
+        """
+        return self._transport.send(calls.list_all_approvals(state, limit, before))
 
 
 class Threads:

@@ -10,6 +10,7 @@ from sqlalchemy import func, select, update
 
 from bus.journal.errors import CURSOR_AHEAD, RunUnknown, StaleOwner
 from bus.journal.log.commit import Commit
+from bus.journal.paging import RunPlace
 from bus.journal.queries.runs import Runs
 from bus.journal.retention.removal import remove_runs
 from bus.journal.states.owned import RESERVE
@@ -198,10 +199,10 @@ def test_pages_of_runs_join_also_within_one_millisecond(harness: JournalHarness)
     run_ids = [harness.accept().run_id for _ in range(7)]
     with harness.database.write() as connection:
         connection.execute(update(runs).values(created_ms=5))
-    run_list, before = [], None
-    while page := Runs(harness.database).newest(ME, limit=3, before_ms=5 if before else None, before_id=before or ""):
+    run_list, before = Runs(harness.database).page(ME, limit=3)
+    while before is not None:
+        page, before = Runs(harness.database).page(ME, limit=3, before=before)
         run_list += page
-        before = page[-1]["run_id"]
 
     assert [run["run_id"] for run in run_list] == sorted(run_ids, reverse=True)
 
@@ -211,11 +212,11 @@ def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(harness: Journ
     with harness.database.write() as connection:
         connection.execute(update(runs).values(created_ms=5, output_json='"' + "x" * 400_000 + '"'))
         connection.execute(update(runs).where(runs.c.id == min(run_ids)).values(output_json=None))
-    pages, before, is_cut = [], "", True
-    while is_cut:
-        run_list, is_cut = Runs(harness.database).page(ME, limit=7, before_ms=5 if before else None, before_id=before)
+    pages: list[list[str]] = []
+    before: RunPlace | None = None
+    while not pages or before is not None:
+        run_list, before = Runs(harness.database).page(ME, limit=7, before=before)
         pages.append([run["run_id"] for run in run_list])
-        before = pages[-1][-1]
 
     assert [len(page) for page in pages] == [3, 3, 1]
     assert [run_id for page in pages for run_id in page] == sorted(run_ids, reverse=True)

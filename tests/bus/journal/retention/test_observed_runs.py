@@ -75,12 +75,14 @@ def test_one_partition_that_is_behind_keeps_the_log(harness: JournalHarness, set
     assert is_kept(harness, settings, run_id)
 
 
-@pytest.mark.parametrize(("days", "expected"), [(10, True), (32, False)])
+@pytest.mark.parametrize(
+    ("delivery", "days", "expected"), [("reliable", 10, True), ("reliable", 32, False), ("critical", 10_000, True)]
+)
 def test_a_run_with_a_failed_delivery_waits_for_it(
-    harness: JournalHarness, settings: Settings, days: int, expected: bool
+    harness: JournalHarness, settings: Settings, delivery: str, days: int, expected: bool
 ):
     run_id = old(harness, days=days)
-    observe(harness, "reliable", start="now")
+    observe(harness, delivery, start="now")
     letter = {"observer": "ledger", "partition": 0, "run_id": run_id, "position": 1, "seq": 1, "type": "status"}
     with harness.database.write() as connection:
         connection.execute(
