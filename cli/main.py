@@ -3,72 +3,32 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from cli import COMMANDS, EXAMPLES, GROUPS
 from cli.interrupts import CANCELLED, end_at_once, leave_to_command
 from config.at_exit import close_all
 from config.errors import CallboardError, Permanent, SettingInvalid
 from config.folders import ROOT, require_own_folders
 from config.text.names import did_you_mean, nearest
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 SUCCEEDED, FAILED, WRONG_USAGE = 0, 1, 2
 
-USERS: dict[str, tuple[str, str]] = {
-    "up": ("cli.commands.up:up", "Start everything and print the page's address."),
-    "run": ("cli.commands.run:run", "Run an agent or a workflow, in this process or detached."),
-    "watch": ("cli.commands.watch:watch", "Follow a run, from its beginning or from a cursor."),
-    "runs": ("cli.commands.runs:runs", "List the runs."),
-    "approve": ("cli.commands.approve:approve", "Answer a run's approval request."),
-    "cancel": ("cli.commands.control:cancel", "Stop a run."),
-    "steer": ("cli.commands.control:steer", "Give a running run a message."),
-    "signal": ("cli.commands.control:signal", "Give a workflow the signal that a node waits for."),
-    "set": ("cli.commands.control:set", "Change limits of an open run."),
-    "pause": ("cli.commands.control:pause", "Leave a run between two steps, without a worker."),
-    "resume": ("cli.commands.control:resume", "Continue a paused run."),
-    "agents": ("cli.commands.agents:agents", "List the agents, and check each one."),
-    "workflows": ("cli.commands.workflows:workflows", "List the workflows, draw and check them."),
-    "webhooks": ("cli.commands.webhooks:webhooks", "List the webhooks that others send, and check each one."),
-    "tools": ("cli.commands.tools:tools", "List the agents' tools, and call one."),
-    "mcp": ("cli.commands.mcp:mcp", "List and try MCP servers; serve agents and tools to MCP clients."),
-    "capability": ("cli.commands.capability:capability", "List and check the capabilities, and write a new one."),
-    "workers": ("cli.commands.workers:workers", "List the living workers."),
-    "threads": ("cli.commands.threads:threads", "List the threads."),
-    "keys": ("cli.commands.keys:keys", "Create, list and revoke API keys."),
-    "principals": ("cli.commands.principals:principals", "List, disable and enable principals."),
-    "grant": ("cli.commands.grant:grant", "Let a principal start one run in privileged mode."),
-    "grants": ("cli.commands.grant:grants", "List and revoke privilege grants."),
-    "logs": ("cli.commands.logs:logs", "Show what the logger observer wrote."),
-    "observe": ("cli.commands.observe:observe", "Feed observers from the log, in a process of their own."),
-    "observers": ("cli.commands.observers:observers", "List the observers that tail the log, pause and reset them."),
-    "worker": ("cli.commands.worker:worker", "Keep worker processes running on this machine."),
-    "web": ("cli.commands.web:web", "Serve HTTP and the page."),
-    "discord": ("cli.commands.discord:discord", "Answer persons on Discord with an agent."),
-    "slack": ("cli.commands.slack:slack", "Answer persons on Slack with an agent."),
-    "email": ("cli.commands.email:email", "Answer the mails of a mailbox with an agent."),
-    "policy": ("cli.commands.policy:policy", "Check the policy, and try it on recorded runs."),
-    "audit": ("cli.commands.audit:audit", "List, verify and export the audit log."),
-    "migrate": ("cli.commands.database:migrate", "Bring the database to the schema this code needs."),
-    "backup": ("cli.commands.database:backup", "Copy the database to a file while everything runs."),
-    "doctor": ("cli.commands.doctor:doctor", "Report problems of this installation, with remedies."),
-    "crashtest": ("cli.commands.crashtest:crashtest", "Kill an agent's run at each failpoint, and check the outcome."),
-}
-"""name -> (module:attribute, its line in --help); a new command is a line here and a file in ``cli/commands``."""
-DEVELOPERS: dict[str, tuple[str, str]] = {
-    "check": ("cli.dev.commands.check:check", "Format, lint, import rules, types, unit tests."),
-    "test": ("cli.dev.commands.test:test", "The check, then the tests that need real processes."),
-    "bench": ("cli.dev.commands.apart:bench", "Measure Callboard beside naive alternatives."),
-    "soak": ("cli.dev.commands.apart:soak", "Run randomized tests for a long time."),
-    "lock": ("cli.dev.commands.lock:lock", "Compile both requirements locks again from pyproject.toml."),
-}
-"""The commands that develop Callboard, in ``cli/dev/commands``; ``--help`` lists them apart."""
-COMMANDS = USERS | DEVELOPERS
+COMPLETES = "_CALLBOARD_COMPLETE"
+"""The variable by which a shell asks for completions; `callboard completion SHELL` prints who sets it."""
 
+MAX_COMPLETION_S, MAX_READ_S = 3.0, 0.3
+"""Seconds after which a completion is given up, since a person waits for it; and after which its reading is."""
 CALLER_DIR = Path.cwd()
 """The caller's working folder, which typed paths are relative to; commands run from the root."""
 
@@ -88,12 +48,22 @@ class LazyGroup(click.Group):
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
+        lines = (f"./callboard {line}" if line.split()[0] in COMMANDS else line for line in EXAMPLES[cmd_name])
+        command.epilog = "\n  ".join(["\b\nExamples:", *lines])
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, commands in (("Commands", USERS), ("Developing Callboard", DEVELOPERS)):
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
+                formatter.write_dl([(f"{name:<{width}}", line) for name, (_, line) in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Return the commands that begin so, without importing them."""
+        from click.shell_completion import CompletionItem
+
+        items = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 class CallerPath(click.Path):
@@ -125,6 +95,8 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and end the process with its status; an error is one message on stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETES in os.environ:
+        complete()
     if any(word in COMMANDS for word in words):  # --help alone logs nothing, and importing logging takes 3 ms
         _log_errors_only()
     status = status_of(words)
@@ -135,13 +107,33 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
+def complete() -> NoReturn:
+    """Print what the shell may put in, and end this process; nothing where that fails, or takes too long."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(SUCCEEDED))
+    signal.setitimer(signal.ITIMER_REAL, MAX_COMPLETION_S)
+    try:
+        status_of([])
+    except SystemExit:
+        sys.stdout.flush()
+    finally:
+        os._exit(SUCCEEDED)
+
+
+def limit_reading() -> None:
+    """Give up a completion whose reading, of files or the database, takes too long from now on."""
+    if COMPLETES in os.environ:
+        signal.setitimer(signal.ITIMER_REAL, MAX_READ_S)
+
+
 def status_of(arguments: list[str]) -> int:
     """Run a command and return its exit status: 0 succeeded, 1 failed, 2 wrong usage, 130 cancelled."""
     try:
         leave_to_command()
         os.chdir(ROOT)
         require_own_folders(ROOT)
-        result = cli.main(arguments or ["--help"], prog_name="./callboard", standalone_mode=False)
+        colour = {"color": False if wants_no_colour() else None}
+        result = cli.main(arguments or ["--help"], "./callboard", COMPLETES, standalone_mode=False, **colour)
         return result if isinstance(result, int) else SUCCEEDED
     except (click.Abort, KeyboardInterrupt):
         return CANCELLED
@@ -174,6 +166,11 @@ def status_of(arguments: list[str]) -> int:
             "Run the command again with CALLBOARD_DEBUG=1 for the traceback, and please report it."
         )
         return FAILED
+
+
+def wants_no_colour() -> bool:
+    """Return whether the environment asks for output without colours (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def _log_errors_only() -> None:

@@ -10,19 +10,34 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 import orjson
+from click.shell_completion import CompletionItem
 
-from cli.main import CALLER_DIR, CallerPath
+from cli.main import CALLER_DIR, CallerPath, limit_reading
+from cli.output.durations import seconds_of
+from cli.output.table import SHORT_ID, Form
 from config.definitions.agent import Priority
+from config.errors import BadRequest, CallboardError
 from config.identity import principal
+from config.ids import is_made
 from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_settings
 from config.text.visible import visible
 
+if TYPE_CHECKING:
+    from bus.identity.short_ids import IdKind
+
 _warned: set[str] = set()
 Command = TypeVar("Command", bound=Callable[..., Any])
+WHOLE_ID = 30
+"""Characters of the shortest id that Callboard makes; an id of so many is looked up by no part of it."""
+FORMS = [form for form in get_args(Form) if form != "table"]
 
 
 class WholeNumber(click.IntRange):
@@ -38,7 +53,10 @@ class WholeNumber(click.IntRange):
 
 
 state_dir = click.option(
-    "--state-dir", type=CallerPath(file_okay=False), help="Folder of the database, the socket and the logs."
+    "--state-dir",
+    type=CallerPath(file_okay=False),
+    is_eager=True,  # types of ids read its database
+    help="Folder of the database, the socket and the logs.",
 )
 host = click.option("--host", help="Address to serve on; default 127.0.0.1.")
 port = click.option("--port", type=WholeNumber(0, 65535), help="TCP port; default 8000, 0 picks a free one.")
@@ -56,6 +74,100 @@ grant = click.option("--grant", metavar="TEXT", help="A privilege grant for the 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
+def listing(function: Callable[..., int]) -> Callable[..., int]:
+    """Declare ``-o`` and ``--json`` of a command that lists rows, which gets both as ``form``."""
+
+    @as_json
+    @click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMS),
+        help="All columns with whole ids; JSON; or the ids alone, for xargs.",
+    )
+    @wraps(function)
+    def command(*args: Any, as_json: bool, output: Form | None, **values: Any) -> int:
+        if as_json and output not in (None, "json"):
+            raise click.UsageError("--json is the same as -o json; leave one of both out.")
+        return function(*args, form="json" if as_json else output or "table", **values)
+
+    return command
+
+
+# --- ids
+
+
+class Id(click.ParamType[str]):
+    """An id: whole, or its beginning or its last characters, at least six, where only one has them."""
+
+    def __init__(self, kind: IdKind) -> None:
+        self.name, self.kind = str(kind), kind
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if ctx is None or ctx.resilient_parsing or not SHORT_ID <= len(text) < WHOLE_ID:
+            return text
+        ids = [id_ for id_, _ in self._like(text, ctx)]
+        if len(ids) > 1 and text not in ids:
+            raise click.UsageError(f"'{visible(text)}' may be several ids; write more of it: {', '.join(ids)}.", ctx)
+        return ids[0] if ids and text not in ids else text
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        items = [CompletionItem(id_, help=title) for id_, title in self._like(incomplete, ctx)]
+        return [*_members(ctx, param, incomplete), *items]
+
+    def _like(self, part: str, ctx: click.Context) -> list[tuple[str, str | None]]:
+        """Return the ids with this part; none where the database cannot be read, which the command itself reports."""
+        from bus.identity.short_ids import ids_like
+        from cli.open_runner import open_database_of
+
+        limit_reading()
+        with suppress(CallboardError):
+            folder = ctx.params.get("state_dir")  # a mark of click where the option is not given
+            chosen = apply(state_dir=folder if isinstance(folder, Path) else None)
+            with open_database_of(chosen) as database:
+                return ids_like(database, chosen.local_principal, self.kind, part)
+        return []
+
+
+class NewThreadId(Id):
+    """A thread to continue, or a name for a new one: a part of a name is another name, and only ids are shortened."""
+
+    def _like(self, part: str, ctx: click.Context) -> list[tuple[str, str | None]]:
+        return [row for row in super()._like(part, ctx) if row[0] == part or is_made("thr", row[0])]
+
+
+class Definition(click.ParamType[str]):
+    """The id of an agent or a workflow, which is the name of its file."""
+
+    def __init__(self, *kinds: Literal["agent", "workflow"]) -> None:
+        self.kinds, self.name = kinds, kinds[0]
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        limit_reading()
+        files = [path for folder in apply().agent_folders for path in sorted(folder.glob("*.y*ml"))]
+        ids = [path.stem for path in files if path.stem.startswith(incomplete) and self._is_of_kind(path)]
+        return [*_members(ctx, param, incomplete), *map(CompletionItem, ids)]
+
+    def _is_of_kind(self, path: Path) -> bool:
+        """Return whether a file is of one of the kinds, without reading all of its YAML, which takes long."""
+        is_workflow = re.search(r"^(nodes|blueprint):", path.read_text(errors="replace"), re.MULTILINE)
+        return ("workflow" if is_workflow else "agent") in self.kinds
+
+
+def _members(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Return the members that the first argument of a command group may name in place of a value."""
+    is_first = isinstance(param, click.Argument) and not ctx.params.get(param.name or "")
+    return ctx.command.completions(incomplete) if is_first and isinstance(ctx.command, CommandGroup) else []
+
+
+RUN, THREAD, NEW_THREAD, APPROVAL = Id("run"), Id("thread"), NewThreadId("thread"), Id("approval")
+KEY, GRANT, STICKY, SUMMARY = Id("key"), Id("grant"), Id("sticky"), Id("summary")
+AGENT, WORKFLOW, AGENT_OR_WORKFLOW = Definition("agent"), Definition("workflow"), Definition("agent", "workflow")
+
+
+# --- values
+
+
 class Name(click.ParamType[str]):
     """What a tenant or a principal may be called."""
 
@@ -68,6 +180,29 @@ class Name(click.ParamType[str]):
 
 
 NAME = Name()
+
+
+class Moment(click.ParamType[int]):
+    """A time, or a length back from now, as HTTP takes it: milliseconds since 1970, or a negative number of them."""
+
+    name = "30m|2h|3d|TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        with suppress(BadRequest):
+            return -1000 * seconds_of(text)
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(
+                f"'{text[:40]}' is no time; write how long ago, such as 30m, 2h or 3d, or a time: 2026-11-01T09:30Z.",
+                param,
+                ctx,
+            )
+        return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+MOMENT = Moment()
 
 
 def _unambiguous(text: str | bytes) -> Any:
@@ -188,17 +323,27 @@ class CommandGroup(click.Command):
 
     def __init__(self, *args: Any, members: dict[str, click.Command], **options: Any) -> None:
         super().__init__(*args, **options)
-        self._members = members
+        self.members = members
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        member = self._members.get(args[0]) if args else None
+        member = self.members.get(args[0]) if args else None
         if member is not None:
             return member.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
+    def completions(self, incomplete: str) -> list[CompletionItem[str]]:
+        """Return the members whose names begin so, for a shell."""
+        items = self.members.items()
+        return [
+            CompletionItem(name, help=item.get_short_help_str()) for name, item in items if name.startswith(incomplete)
+        ]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        return [*self.completions(incomplete), *super().shell_complete(ctx, incomplete)]
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, member.get_short_help_str(100)) for name, member in self._members.items()])
+            formatter.write_dl([(name, member.get_short_help_str(100)) for name, member in self.members.items()])
         super().format_epilog(ctx, formatter)

@@ -12,6 +12,7 @@ from cli import options
 from cli.open_runner import open_runner
 from cli.output.changes import print_changes
 from cli.output.json import print_json
+from cli.output.table import Column, Form, Row, Table
 from config.definitions.behaviour import changes
 
 CANARY_SHARE = 10
@@ -44,30 +45,39 @@ class Share(click.ParamType[int]):
         return int(match[1])
 
 
+def _marks(row: Row) -> str:
+    names = [f"{name} {share} %" if share < 100 else name for name, share in row["aliases"].items()]
+    return ", ".join([*names, *(["in its file"] if row["is_in_file"] else [])])
+
+
+VERSIONS = Table(
+    "version",
+    (
+        Column("VERSION", "version", is_number=True),
+        Column("AGE", "created_at", worth=80, is_time=True, is_number=True),
+        Column("DIGEST", lambda row: row["digest"][:12], worth=50),
+        Column("BEHAVIOUR", lambda row: row["behaviour"][:12], worth=60),
+        Column("NAMES", _marks),
+    ),
+)
+
+
 @click.command("versions")
-@click.argument("agent_id", metavar="AGENT")
-@options.as_json
+@click.argument("agent_id", type=options.AGENT, metavar="AGENT")
+@options.listing
 @options.state_dir
-def versions_of(agent_id: str, as_json: bool, **flags: object) -> int:
+def versions_of(agent_id: str, form: Form, **flags: object) -> int:
     """List the versions of AGENT, newest first, with their aliases."""
     with open_runner(options.apply(**flags)) as runner:
         runner.registry.get_for(runner.principal, agent_id)
         runner.registry.register()
         rows = runner.registry.versions(agent_id)
-    if as_json:
-        print_json(rows)
-        return 0
-    for row in rows:
-        names = [f"{name} {share} %" if share < 100 else name for name, share in row["aliases"].items()]
-        marks = ", ".join([*names, *(["in its file"] if row["is_in_file"] else [])])
-        minute = row["created_at"][:16].replace("T", " ")
-        facts = f"{row['version']:>4}  {minute}  {row['digest'][:12]}  behaviour {row['behaviour'][:12]}"
-        click.echo(f"{facts}  {marks}".rstrip())
+    VERSIONS.print(rows, form)
     return 0
 
 
 @click.command("diff")
-@click.argument("agent_id", metavar="AGENT")
+@click.argument("agent_id", type=options.AGENT, metavar="AGENT")
 @click.argument("before", metavar="A", type=options.WholeNumber(1))
 @click.argument("after", metavar="B", type=options.WholeNumber(1))
 @options.as_json
@@ -86,7 +96,7 @@ def diff(agent_id: str, before: int, after: int, as_json: bool, **flags: object)
 
 
 @click.command("promote")
-@click.argument("agent_id", metavar="AGENT")
+@click.argument("agent_id", type=options.AGENT, metavar="AGENT")
 @click.argument("version", metavar="VERSION", type=Version())
 @click.option("--as", "alias", type=click.Choice(["stable", "canary"]), default="stable", help="Default: stable.")
 @click.option("--share", type=Share(), help=f"With --as canary: the part of the threads; default {CANARY_SHARE}%.")
@@ -106,7 +116,7 @@ def promote(agent_id: str, version: int | None, alias: str, share: int | None, a
 
 
 @click.command("rollback")
-@click.argument("agent_id", metavar="AGENT")
+@click.argument("agent_id", type=options.AGENT, metavar="AGENT")
 @options.as_json
 @options.state_dir
 def rollback(agent_id: str, as_json: bool, **flags: object) -> int:
@@ -131,7 +141,7 @@ def _print_aliases(agent_id: str, aliases: Mapping[str, Any], as_json: bool) -> 
 
 
 @click.command("upgrade")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", type=options.RUN, metavar="RUN")
 @options.yes
 @options.as_json
 @options.state_dir

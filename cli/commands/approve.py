@@ -19,11 +19,14 @@ from bus.journal.clients import Decided
 from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown
 from cli import options
 from cli.bulk_approvals import Selection, decide_several, open_calls
+from cli.inbox import ApprovalInbox
 from cli.open_runner import open_runner
 from cli.output.durations import seconds_of
 from cli.output.form import fields_of
 from cli.output.json import print_json
 from cli.output.question import answer_commands, choose, label, meaning_of, prompt, question_lines, sticky_line
+from cli.output.screen import is_screen
+from cli.output.table import Column, Table
 from cli.output.wait_reasons import warn_of_no_worker
 from config.definitions.schemas.json_schema import schema_errors
 from config.effects import Scope
@@ -35,8 +38,8 @@ GOES_WITH = {"result": "take_as_done", "arguments": "approve", "scope": "approve
 
 
 @click.command()
-@click.argument("run_id", metavar="[RUN]", required=False)
-@click.argument("approval_ids", metavar="[APPROVAL]...", nargs=-1)
+@click.argument("run_id", type=options.RUN, metavar="[RUN]", required=False)
+@click.argument("approval_ids", type=options.APPROVAL, metavar="[APPROVAL]...", nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All open calls of RUN: they are shown, and you are asked once.")
 @click.option("--tool", metavar="NAME", help="With --all: the calls of this tool.")
 @click.option(
@@ -54,7 +57,7 @@ GOES_WITH = {"result": "take_as_done", "arguments": "approve", "scope": "approve
     "--for", "duration", metavar="TIME", help="With --scope: for how long, such as 30m; else as long as it may."
 )
 @click.option("--list-sticky", is_flag=True, help="List the approvals that hold for later calls too.")
-@click.option("--revoke", metavar="STICKY", help="End such an approval before its time.")
+@click.option("--revoke", type=options.STICKY, metavar="STICKY", help="End such an approval before its time.")
 @click.option("--message", metavar="TEXT", help="A comment that the log keeps.")
 @options.as_json
 @options.state_dir
@@ -112,8 +115,11 @@ def approve(
 
 
 def _list_open(runner: Runner, as_json: bool) -> int:
-    """Print the open questions of all runs, the newest first."""
+    """Show the open questions of all runs, the newest first: on a terminal as an inbox, in which they are answered."""
     questions, _ = runner.journal.readers.runs.inbox(runner.settings.local_principal)
+    if questions and not as_json and is_screen():
+        ApprovalInbox(runner, typed_answer).show()
+        return 0
     if as_json:
         print_json(questions)
     elif not questions:
@@ -135,13 +141,26 @@ def _by_run(questions: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 def _list_sticky(runner: Runner, as_json: bool) -> int:
     """Print the approvals that hold for later calls too, the newest first."""
     approvals = runner.journal.stores.sticky_approvals.page(runner.settings.local_principal, limit=200)
-    if as_json:
-        print_json(approvals)
-    elif not approvals:
-        click.echo("No approval holds for later calls.")
-    for approval in approvals if not as_json else ():
-        click.echo(visible(sticky_line(approval)))
+    STICKY.print(approvals, "json" if as_json else "table", empty="No approval holds for later calls.")
     return 0
+
+
+def _until(approval: Mapping[str, Any]) -> str:
+    return f"{approval['expires_at'][:16].replace('T', ' ')} UTC" if approval["is_valid"] else "ended"
+
+
+STICKY = Table(
+    "sticky_id",
+    (
+        Column("APPROVAL", "sticky_id"),
+        Column("TOOL", "name"),
+        Column("AGENT", "agent", worth=90),
+        Column("THREAD", lambda approval: approval.get("thread_id") or "all its threads", worth=80),
+        Column("FOR", "principal", worth=70),
+        Column("BY", "approved_by", worth=60),
+        Column("UNTIL", _until),
+    ),
+)
 
 
 def _revoke(runner: Runner, sticky_id: str, as_json: bool) -> int:
@@ -204,9 +223,20 @@ def _ask_person(run_id: str, questions: Sequence[Mapping[str, Any]], parts: Mapp
     (question,) = questions
     for line in question_lines(question):
         click.echo(visible(line), err=True)
+    answer = typed_answer(question, parts)
+    if answer is None:
+        click.echo("Nothing was decided; the run keeps waiting.", err=True)
+    return answer
+
+
+NO_PARTS: Mapping[str, Any] = dict.fromkeys(("result", "arguments", "message", "scope", "scope_s"))
+"""What an answer has besides its decision, where no option says any of it."""
+
+
+def typed_answer(question: Mapping[str, Any], parts: Mapping[str, Any] = NO_PARTS) -> Decision | None:
+    """Return the answer to a question, which the user types at the terminal; None if the user postpones it."""
     chosen = choose({decision: meaning_of(question, decision) for decision in question["decisions"]})
     if chosen is None:
-        click.echo("Nothing was decided; the run keeps waiting.", err=True)
         return None
     result = parts["result"]
     if chosen == "take_as_done" and result is None:

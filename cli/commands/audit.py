@@ -10,7 +10,6 @@ import orjson
 
 from bus.identity.audit import chain
 from bus.identity.audit.anchors import SECRET_NAME, Anchor, Anchors, anchors_in
-from bus.identity.audit.entry import AuditEntry
 from bus.journal.readers import unseal_originals
 from bus.sealing import sealer_of
 from cli import options
@@ -18,6 +17,7 @@ from cli.main import FAILED, SUCCEEDED, CallerPath
 from cli.open_runner import open_database_of
 from cli.options import CommandGroup
 from cli.output.json import print_json, print_json_line
+from cli.output.table import Column, Form, Row, Table
 from config.clock import stamp
 from config.database.shared_secret import known_secret
 from config.settings import Settings
@@ -112,7 +112,7 @@ def export(tenant: str | None, after: int, **flags: object) -> int:
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", type=options.RUN, metavar="RUN")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; it is recorded.")
 @options.as_json
 @options.state_dir
@@ -135,28 +135,38 @@ def unseal(run_id: str, reason: str, as_json: bool, **flags: object) -> int:
     return SUCCEEDED
 
 
+def _who(entry: Row) -> str:
+    return f"{entry['principal'] or '-'} ({':'.join(filter(None, (entry['credential'], entry['credential_id'])))})"
+
+
+def _facts_text(entry: Row) -> str:
+    return " ".join(f"{name}={orjson.dumps(value).decode()}" for name, value in entry["facts"].items())
+
+
+ENTRIES = Table(
+    "number",
+    (
+        Column("ENTRY", "number", is_number=True),
+        Column("AGE", "at", worth=80, is_time=True, is_number=True),
+        Column("WHO", _who, worth=90),
+        Column("DID", lambda entry: f"{entry['action']} {entry['target']}".rstrip()),
+        Column("TO", "target_id", worth=70),
+        Column("OUTCOME", "outcome", worth=60, colour=lambda entry: None if entry["outcome"] == "done" else "yellow"),
+        Column("FACTS", _facts_text),
+    ),
+)
+
+
 @click.command(cls=CommandGroup, members={"verify": verify, "export": export, "unseal": unseal})
 @tenant_option
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
-@options.as_json
+@options.listing
 @options.state_dir
-def audit(tenant: str | None, limit: int, as_json: bool, **flags: object) -> int:
+def audit(tenant: str | None, limit: int, form: Form, **flags: object) -> int:
     """List the newest entries of the audit log, the newest first."""
     settings = options.apply(**flags)
     with open_database_of(settings) as database:
         entries = chain.newest(database, tenant or settings.tenant, limit=limit)
-    if as_json:
-        print_json([{**entry.content(), "digest": entry.digest} for entry in entries])
-    elif not entries:
-        click.echo(f"the audit log of tenant '{tenant or settings.tenant}' has no entries.")
-    for entry in () if as_json else entries:
-        click.echo(visible(_line(entry)))
+    rows = [{**entry.content(), "digest": entry.digest} for entry in entries]
+    ENTRIES.print(rows, form, empty=f"the audit log of tenant '{tenant or settings.tenant}' has no entries.")
     return SUCCEEDED
-
-
-def _line(entry: AuditEntry) -> str:
-    who = f"{entry.principal or '-'} ({':'.join(filter(None, (entry.credential, entry.credential_id)))})"
-    what = f"{entry.action} {entry.target} {entry.target_id}".rstrip()
-    facts = " ".join(f"{name}={orjson.dumps(value).decode()}" for name, value in entry.facts.items())
-    refused = "" if entry.outcome == "done" else f" {entry.outcome}"
-    return f"{entry.number:>6}  {stamp(entry.at_ms)[:19].replace('T', ' ')}  {who}  {what}{refused}  {facts}".rstrip()

@@ -13,6 +13,7 @@ from cli import options
 from cli.capability_files import KINDS, files_of
 from cli.main import CALLER_DIR
 from cli.output.json import print_json
+from cli.output.table import Column, Form, Row, Table
 from config.definitions.errors import DefinitionInvalid
 from config.errors import BadRequest
 from config.folders import FOLDERS, ROOT
@@ -53,19 +54,30 @@ def new(name: str, runner: str, image: str) -> int:
     return 0
 
 
+def _state(row: Row) -> str:
+    return "cannot be read" if "problem" in row else "retired" if row["retired"] else "ready"
+
+
+CAPABILITIES = Table(
+    "id",
+    (
+        Column("CAPABILITY", "id"),
+        Column("VERSION", "version", worth=70),
+        Column("RUNNER", "runner", worth=80),
+        Column("EFFECT", "effect", worth=90),
+        Column("CLASS", "classification", worth=60),
+        Column("STATE", _state),
+        Column("MAINTAINER", "maintainer"),
+    ),
+)
+
+
 @capability.command("list")
-@options.as_json
-def list_capabilities(as_json: bool) -> int:
+@options.listing
+def list_capabilities(form: Form) -> int:
     """List the capabilities of the folders; their files are read and nothing is imported."""
     rows = [_row(capability_id, definition) for capability_id, definition in _found(options.apply()).items()]
-    if as_json:
-        print_json(rows)
-        return 0
-    if not rows:
-        click.echo("no capabilities; `./callboard capability new NAME` writes one.")
-    for row in rows:
-        facts = "cannot be read" if "problem" in row else _facts(row)
-        click.echo(f"{visible(row['id']):<24}  {facts}")
+    CAPABILITIES.print(rows, form, empty="no capabilities; `./callboard capability new NAME` writes one.")
     return 0
 
 
@@ -113,12 +125,6 @@ def _row(capability_id: str, definition: CapabilityDefinition | DefinitionInvali
         return {"id": capability_id, "problem": str(definition)}
     names = ("name", "version", "maintainer", "kind", "effect", "classification", "retired", "file")
     return {"id": capability_id, "runner": definition.runner.type} | {name: getattr(definition, name) for name in names}
-
-
-def _facts(row: dict[str, Any]) -> str:
-    retired = "  retired" if row["retired"] else ""
-    facts = f"{row['version']:<8} {row['runner']:<9} {row['effect']:<10} {row['classification']:<10}"
-    return f"{facts} {visible(row['maintainer'])}{retired}"
 
 
 def _refuse_name(name: str, settings: Settings) -> None:

@@ -20,7 +20,7 @@ def __getattr__(verb: str) -> click.Command:
     control = CONTROLS[verb]
 
     @click.command(verb, help=control.help)
-    @click.argument("run_id", metavar="RUN")
+    @click.argument("run_id", type=options.RUN, metavar="RUN")
     @options.as_json
     @options.state_dir
     def command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import click
@@ -22,4 +23,4 @@ def discord(file: Path | None, host: str | None, port: int, state_dir: Path | No
     start = start_of("discord", file, state_dir)
     from observers.channels.process import serve_channel
 
-    asyncio.run(serve_channel(start, host or "127.0.0.1", port))
+    asyncio.run(serve_channel(start, host or "127.0.0.1", port, partial(click.echo, err=True)))

@@ -5,8 +5,10 @@ The checks are in ``cli/doctor``, one file a subject; each is imported when it r
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pkgutil import resolve_name
+from textwrap import wrap
 from typing import TextIO
 
 import click
@@ -14,7 +16,7 @@ import click
 from cli import options
 from cli.doctor import Check, Finding, Verdict
 from cli.output.json import print_json
-from cli.output.quoted import hanging
+from cli.output.quoted import columns, hanging
 from config.egress.origins import origin_of
 from config.errors import CallboardError
 from config.redaction import redact
@@ -67,19 +69,43 @@ _COLOURS: dict[Verdict, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.option(
     "--idle-s", type=options.WholeNumber(1, 120), default=20, help="With --url: seconds of silence; default 20."
 )
-def doctor(as_json: bool, url: str | None, key_file: TextIO | None, idle_s: int, **flags: object) -> int:
+@click.option("--probe", is_flag=True, help="Also ask each model of the agents for one word, which providers charge.")
+def doctor(as_json: bool, url: str | None, key_file: TextIO | None, idle_s: int, probe: bool, **flags: object) -> int:
     """Check settings, servers, workers, packages and agents; fail if work could be lost."""
     if url is None:
-        findings = list(examine(options.apply(**flags)))
+        settings = options.apply(**flags)
+        findings = [*examine(settings), *(_probed(settings) if probe else ())]
     else:
         findings = examine_address(url, key_file.read().strip() if key_file is not None else None, idle_s)
     if as_json:
         print_json([finding._asdict() for finding in findings])
     else:
         for finding in findings:
-            verdict = click.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
-            click.echo(f"{verdict} {finding.about:<14} {hanging(visible(finding.text))}")
+            click.echo(_line(finding, columns() or 80 if sys.stdout.isatty() else 0))
     return 1 if any(finding.verdict == "fail" for finding in findings) else 0
+
+
+def _line(finding: Finding, width: int) -> str:
+    """Return a finding, broken between words where it would be wider; 0: on one line."""
+    verdict, start = click.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict]), f"{finding.about:<14} "
+    text = hanging(visible(finding.text))
+    if width:
+        room = max(20, width - 1)
+        first, *others = wrap(f"     {start}{text}", room, subsequent_indent=" " * 5, break_on_hyphens=False)
+        return "\n".join([f"{verdict} {first[5:]}", *others])
+    return f"{verdict} {start}{text}"
+
+
+def _probed(settings: Settings) -> list[Finding]:
+    """Return what each model answered, after a line that says what is paid for."""
+    from cli.doctor.agents import probe_models, probed_models
+
+    models = probed_models(settings)
+    if not models:
+        return [Finding("probe", "ok", "no agent asks a model over a network")]
+    names = ", ".join(model.model for model in models)
+    click.secho(f"asking for one word, which providers charge: {names}", err=True, fg="yellow")
+    return [Finding("probe", verdict, redact(text)) for verdict, text in probe_models(models)]
 
 
 def examine_address(url: str, key: str | None, idle_s: int) -> list[Finding]:

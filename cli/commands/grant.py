@@ -11,13 +11,14 @@ from bus.identity.credentials import grants as table
 from cli import options
 from cli.open_runner import open_database_of
 from cli.output.json import print_json
+from cli.output.table import Column, Form, Row, Table
+from config.clock import stamp
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
-from config.text.visible import visible
 
 
 @click.command()
-@click.argument("agent")
+@click.argument("agent", type=options.AGENT)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; the audit log and the log of the run show it.")
 @click.option(
     "--for", "principal", type=options.NAME, metavar="ID", help="Who may use it; default CALLBOARD_PRINCIPAL."
@@ -54,27 +55,43 @@ def grants() -> None:
     """List privilege grants, and revoke one."""
 
 
+def _state(row: Row) -> str:
+    if "revoked_at" in row or "run_id" in row:
+        return "revoked" if "revoked_at" in row else "used"
+    return "expired" if row["expires_at"] < stamp() else "unused"
+
+
+GRANTS = Table(
+    "grant_id",
+    (
+        Column("GRANT", "grant_id"),
+        Column("STATE", _state),
+        Column("AGENT", "agent", worth=90),
+        Column("FOR", "principal", worth=80),
+        Column("BY", "issued_by", worth=50),
+        Column("AGE", "created_at", worth=60, is_time=True, is_number=True),
+        Column("ENDS", "expires_at", worth=40, is_time=True, is_number=True),
+        Column("RUN", "run_id", worth=70),
+        Column("REASON", "reason"),
+    ),
+)
+
+
 @grants.command("list")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
-@options.as_json
+@options.listing
 @options.state_dir
-def list_grants(limit: int, as_json: bool, **flags: object) -> int:
+def list_grants(limit: int, form: Form, **flags: object) -> int:
     """List the newest grants of CALLBOARD_TENANT, with the runs that have used them."""
     settings = options.apply(**flags)
     with open_database_of(settings) as database, database.read() as connection:
         rows = [row.shown() for row in table.of_tenant(connection, settings.tenant, limit=limit)]
-    if as_json:
-        print_json(rows)
-        return 0
-    for row in rows:
-        state = "revoked" if "revoked_at" in row else row.get("run_id", f"unused, until {row['expires_at']}")
-        who = f"{row['agent']} for {row['principal']}, by {row['issued_by']}: {row['reason']}"
-        click.echo(visible(f"{row['grant_id']}  {who}  ({state})"))
+    GRANTS.print(rows, form, empty="no grants. Issue one: ./callboard grant AGENT --reason TEXT")
     return 0
 
 
 @grants.command()
-@click.argument("grant_id", metavar="ID")
+@click.argument("grant_id", type=options.GRANT, metavar="ID")
 @options.state_dir
 def revoke(grant_id: str, **flags: object) -> int:
     """End a grant, and the privilege of its run when a worker picks that up next."""

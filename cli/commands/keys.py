@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import click
 
@@ -17,6 +15,7 @@ from cli import options
 from cli.open_runner import open_database_of
 from cli.output.durations import seconds_of
 from cli.output.json import print_json
+from cli.output.table import Column, Form, Row, Table
 from config.clock import stamp
 from config.database.shared_secret import shared_secret
 from config.identity.principal import Principal, Role, Verb
@@ -93,45 +92,51 @@ def _print_new(key: ApiKey, text: str, as_json: bool) -> None:
     click.secho(f"Key {key.id} of '{key.name}' in tenant '{key.tenant}'. It is shown only now.", err=True, dim=True)
 
 
-@keys.command("list")
-@click.option("--tenant", type=options.NAME, metavar="T", help="Only those of this tenant.")
-@options.as_json
-@options.state_dir
-def list_keys(tenant: str | None, as_json: bool, **flags: object) -> int:
-    """List the keys, newest first, with those that ended."""
-    with open_database_of(options.apply(**flags)) as database, database.read() as connection:
-        rows = [key.shown() for key in table.of_tenant(connection, tenant)]
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        click.echo("no keys. Create one: ./callboard keys create NAME")
-    else:
-        for row in rows:
-            _print_key(row)
-    return 0
+def _state(key: Row) -> str:
+    if "revoked_at" in key:
+        return f"revoked {_minute(key['revoked_at'])}"
+    if "expires_at" not in key:
+        return "valid"
+    return f"{'expired' if key['expires_at'] < stamp() else 'until'} {_minute(key['expires_at'])}"
 
 
-def _print_key(facts: Mapping[str, Any]) -> None:
-    now = stamp()
-    if "revoked_at" in facts:
-        state = f"revoked {_minute(facts['revoked_at'])}"
-    elif facts.get("expires_at", now) < now:
-        state = f"expired {_minute(facts['expires_at'])}"
-    else:
-        state = f"until {_minute(facts['expires_at'])}" if "expires_at" in facts else "valid"
-    used = f"used {_minute(facts['used_at'])}" if "used_at" in facts else "never used"
-    scope = [*facts["roles"], *(f"{kind} {', '.join(facts[kind])}" for kind in ("verbs", "agents") if kind in facts)]
-    click.echo(
-        f"{facts['id']}  {state:<24}  {used:<21}  {facts['tenant']}/{facts['name']}  {' · '.join(scope)}".rstrip()
-    )
+def _scope(key: Row) -> str:
+    parts = [f"{kind} {', '.join(key[kind])}" for kind in ("verbs", "agents") if kind in key]
+    return " · ".join([*key["roles"], *parts])
 
 
 def _minute(stamped: str) -> str:
     return stamped[:16].replace("T", " ")
 
 
+KEYS = Table(
+    "id",
+    (
+        Column("KEY", "id"),
+        Column("PRINCIPAL", lambda key: f"{key['tenant']}/{key['name']}"),
+        Column("STATE", _state, worth=90, colour=lambda key: "red" if _state(key)[0] in "re" else "green"),
+        Column("AGE", "created_at", worth=50, is_time=True, is_number=True),
+        Column("USED", "used_at", worth=60, is_time=True, is_number=True),
+        Column("BY", "created_by", is_wide=True),
+        Column("SCOPE", _scope),
+    ),
+)
+
+
+@keys.command("list")
+@click.option("--tenant", type=options.NAME, metavar="T", help="Only those of this tenant.")
+@options.listing
+@options.state_dir
+def list_keys(tenant: str | None, form: Form, **flags: object) -> int:
+    """List the keys, newest first, with those that ended."""
+    with open_database_of(options.apply(**flags)) as database, database.read() as connection:
+        rows = [key.shown() for key in table.of_tenant(connection, tenant)]
+    KEYS.print(rows, form, empty="no keys. Create one: ./callboard keys create NAME")
+    return 0
+
+
 @keys.command()
-@click.argument("key_id", metavar="ID")
+@click.argument("key_id", type=options.KEY, metavar="ID")
 @options.as_json
 @options.state_dir
 def revoke(key_id: str, as_json: bool, **flags: object) -> int:

@@ -19,7 +19,7 @@ LINES_HELP = f"Start with the last N lines; default: all, or {TAIL} with -f and 
 
 
 @click.command()
-@click.argument("run_id", metavar="[RUN]", required=False)
+@click.argument("run_id", type=options.RUN, metavar="[RUN]", required=False)
 @click.option("--follow", "-f", is_flag=True, help="Keep printing lines as they are written.")
 @click.option("--lines", "-n", type=options.WholeNumber(0), metavar="N", help=LINES_HELP)
 @options.state_dir

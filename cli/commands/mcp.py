@@ -13,6 +13,7 @@ from cli.commands.tools import call_and_follow, typed_arguments
 from cli.mcp.login import login, logout
 from cli.open_runner import open_runner
 from cli.output.json import print_json
+from cli.output.table import Form
 from config.text.visible import visible
 
 
@@ -22,25 +23,22 @@ def mcp() -> None:
 
 
 @mcp.command()
-@options.as_json
+@options.listing
 @options.state_dir
-def servers(as_json: bool, **flags: Any) -> int:
+def servers(form: Form, **flags: Any) -> int:
     """List the MCP servers: their state in the workers, their pinned tools, and what has changed.
 
     Starts no server. The exit status is 1 if a file cannot be used.
     """
-    from cli.mcp.servers import no_servers, print_servers, server_rows
+    from cli.mcp.servers import SERVERS, no_servers, server_rows
 
     with open_runner(options.apply(**flags), create=True) as runner:
         settings = runner.settings
         rows = server_rows(settings, runner.journal)
         has_workers = bool(runner.journal.stores.workers.alive())
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        click.echo(no_servers(settings))
-    else:
-        print_servers(rows, has_workers)
+    SERVERS.print(rows, form, empty=no_servers(settings))
+    if rows and not has_workers and form in ("table", "wide"):
+        click.secho("no worker is alive, so the states are those of the files", err=True, dim=True)
     return 1 if any(row["state"] == "invalid" for row in rows) else 0
 
 
@@ -91,7 +89,13 @@ def tools(server: str | None, as_json: bool, **flags: Any) -> int:
 @click.argument("tool")
 @click.argument("text_argument", metavar="[JSON]", required=False)
 @click.option("--arguments", metavar="JSON", help="The same as JSON; - reads them from standard input.")
-@click.option("--agent", "agent_id", metavar="A", help="The agent as whose tool it is called, with its overrides.")
+@click.option(
+    "--agent",
+    "agent_id",
+    type=options.AGENT,
+    metavar="A",
+    help="The agent as whose tool it is called, with its overrides.",
+)
 @click.option("--detach", is_flag=True, help="Leave the call to the workers, print its run's id and return.")
 @options.no_wait
 @options.as_json

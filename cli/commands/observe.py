@@ -12,10 +12,10 @@ from cli import options
 from cli.commands.observers import START
 from cli.open_runner import open_database_of
 from config.at_exit import close_all
-from config.errors import SettingInvalid
+from config.errors import CallboardError, SettingInvalid
 from config.logs import configure_logging
 from observers.tailing.host import ObserverHost
-from observers.tailing.tailed import tailed_observers
+from observers.tailing.tailed import Tailed, tailed_observers
 
 
 @click.command()
@@ -34,7 +34,10 @@ def observe(names: tuple[str, ...], start: str | None, **flags: Any) -> int:
         signal.signal(number, lambda *_: stopping.set())
     with open_database_of(settings, create=True) as database:
         host = ObserverHost(settings, database)
-        host.start(observers)
+        for tailed in observers:
+            _start(host, tailed, start)
+            if tailed.options is not None and (problem := tailed.options.problem()) is not None:
+                click.secho(f"'{tailed.name}': {problem}", fg="yellow", err=True)
         listing = ", ".join(f"{tailed.name} ({tailed.delivery})" for tailed in observers)
         click.echo(f"feeding {listing}; Ctrl-C stops it, and the next one continues where it stopped.", err=True)
         while not stopping.wait(0.5):
@@ -43,3 +46,14 @@ def observe(names: tuple[str, ...], start: str | None, **flags: Any) -> int:
         host.stop()
     close_all()
     return 0
+
+
+def _start(host: ObserverHost, tailed: Tailed, start: str | None) -> None:
+    try:
+        is_new = host.start(tailed)
+    except CallboardError:
+        host.stop()
+        raise
+    if start is not None and not is_new:
+        how = f"`./callboard observers reset {tailed.name} --from {start}` sets its cursors"
+        click.echo(f"'{tailed.name}' is not new and continues where it stopped; {how}.", err=True)

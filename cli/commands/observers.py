@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
-from bus.journal.tailing import ObserverCursors, ObserverState, dead_letters, feed_again, observer_states
+from bus.journal.tailing import ObserverCursors, dead_letters, feed_again, observer_states
 from cli import options
 from cli.open_runner import open_database_of
 from cli.options import CommandGroup
 from cli.output.durations import lasting
 from cli.output.json import print_json
+from cli.output.table import Column, Form, Note, Row, Table
 from config.clock import epoch_ms, stamp
 from config.database.engine import Database
 from config.text.names import did_you_mean
@@ -96,13 +98,15 @@ def letters(name: str, as_json: bool, **flags: Any) -> int:
         _require(database, name)
         with database.read() as connection:
             rows = dead_letters(connection, name)
+            state = next(state for state in observer_states(connection) if state.name == name)
     if as_json:
-        print_json([{**row, "first_at": stamp(row.pop("first_ms")), "next_ms": row["next_ms"]} for row in rows])
+        print_json([_as_json(row) for row in rows])
     elif not rows:
-        click.echo(f"'{name}' has taken every event.")
+        click.echo(f"no delivery to '{name}' has failed. It is {_behind(asdict(state))}.")
     for row in rows if not as_json else ():
-        in_s = max(0, (row["next_ms"] or 0) - epoch_ms()) / 1000
-        again = "dead" if row["next_ms"] is None else f"again in {lasting(int(in_s * 1000))}"
+        in_ms = max(0, (row["next_ms"] or 0) - epoch_ms())
+        again = "when it is resumed" if state.state == "paused" else f"in {lasting(in_ms)}"
+        again = "dead" if row["next_ms"] is None else f"again {again}"
         what = f"{row['run_id']}  event {row['seq']} ({row['type']})"
         attempts = "1 attempt" if row["attempts"] == 1 else f"{row['attempts']} attempts"
         click.echo(f"{row['id']:>6}  {what}  {attempts}, {again}")
@@ -130,6 +134,12 @@ def feed(name: str, ids: tuple[int, ...], is_all: bool, **flags: Any) -> int:
     return 0
 
 
+def _as_json(row: dict[str, Any]) -> dict[str, Any]:
+    next_ms = row["next_ms"]
+    times = {"first_at": stamp(row["first_ms"]), "next_at": stamp(next_ms) if next_ms is not None else None}
+    return {name: value for name, value in row.items() if not name.endswith("_ms")} | times
+
+
 def _require(database: Database, name: str) -> None:
     """Check that there is such an observer, with a suggestion where the name is misspelt."""
     with database.read() as connection:
@@ -138,56 +148,68 @@ def _require(database: Database, name: str) -> None:
         raise click.UsageError(f"no observer '{name[:80]}' tails the log.{did_you_mean(name, names)}")
 
 
+def _behind(state: Row) -> str:
+    if not state["behind_s"]:
+        return "up to date"
+    count = "1 event" if state["behind"] == 1 else f"{state['behind']} events"
+    return f"{lasting(int(state['behind_s'] * 1000))} behind" + (f" ({count} at most)" if state["behind"] else "")
+
+
+def _notes(state: Row) -> Iterator[Note]:
+    if state["retrying"]:
+        is_one = state["retrying"] == 1
+        yield (
+            "1 failed delivery is tried again" if is_one else f"{state['retrying']} failed deliveries are tried again",
+            "yellow",
+        )
+    if state["dead"]:
+        letters_, them = ("1 dead letter", "it") if state["dead"] == 1 else (f"{state['dead']} dead letters", "them")
+        yield f"{letters_}; `./callboard observers letters {state['name']}` lists {them}", "red"
+    if state["dropped"]:
+        yield f"{state['dropped']} events were dropped", "yellow"
+    if state["state"] == "stopped":
+        yield f"no process feeds it; `./callboard observe {state['name']}` does", None
+
+
+def _all_notes(state: Row) -> Iterator[Note]:
+    yield from _notes(state)
+    yield f"class: {state['class_path']}", None
+    for part, names in state["selection"].items():
+        yield f"{part}: {', '.join(names)}", None
+    yield f"position: {state['position']}", None
+    for thread, count in Counter((each["host"], each["pid"], each["version"]) for each in state["threads"]).items():
+        host, pid, version = thread
+        threads = f", {count} threads" if count > 1 else ""
+        yield f"fed by {host} process {pid}, release {version}{threads}", None
+
+
+_COLOURS = {"running": "green", "stopped": "red"}
+OBSERVERS = Table(
+    "name",
+    (
+        Column("OBSERVER", "name"),
+        Column("STATE", "state", colour=lambda state: _COLOURS.get(state["state"], "yellow")),
+        Column("DELIVERY", "delivery", worth=50),
+        Column("DELIVERED", "delivered", worth=60, is_number=True),
+        Column("BEHIND", _behind),
+    ),
+    _notes,
+)
 MEMBERS = {"pause": pause, "resume": resume, "reset": reset, "rm": remove, "letters": letters, "feed": feed}
 
 
 @click.command(cls=CommandGroup, members=MEMBERS)
 @click.argument("name", required=False)
-@options.as_json
+@options.listing
 @options.state_dir
-def observers(name: str | None, as_json: bool, **flags: Any) -> int:
+def observers(name: str | None, form: Form, **flags: Any) -> int:
     """List the observers that tail the log: how far each is, who feeds it, and what it did not take."""
     with open_database_of(options.apply(**flags)) as database:
         if name is not None:
             _require(database, name)
         with database.read() as connection:
             states = [state for state in observer_states(connection) if name in (None, state.name)]
-    if as_json:
-        print_json([asdict(state) for state in states])
-    elif not states:
-        click.echo("no observer tails the log; `./callboard observe NAME` starts one.")
-    else:
-        _say(states, is_full=name is not None)
+    table = OBSERVERS if name is None else replace(OBSERVERS, notes=_all_notes)
+    rows = [asdict(state) for state in states]
+    table.print(rows, form, empty="no observer tails the log; `./callboard observe NAME` starts one.")
     return 0
-
-
-def _say(states: Sequence[ObserverState], *, is_full: bool) -> None:
-    for state in states:
-        behind = f"{lasting(int(state.behind_s * 1000))} behind ({state.behind} events at most)"
-        behind = behind if state.behind_s else "up to date"
-        click.echo(f"{state.name}  {_colored(state.state)}  {state.delivery}  {behind}  {state.delivered} delivered")
-        if state.retrying:
-            click.secho(f"  {state.retrying} failed deliveries are tried again", fg="yellow")
-        if state.dead:
-            letters_ = "1 dead letter" if state.dead == 1 else f"{state.dead} dead letters"
-            them = "it" if state.dead == 1 else "them"
-            click.secho(f"  {letters_}; `./callboard observers letters {state.name}` lists {them}", fg="red")
-        if state.dropped:
-            click.secho(f"  {state.dropped} events were dropped", fg="yellow")
-        if state.state == "stopped":
-            click.echo(f"  no process feeds it; `./callboard observe {state.name}` does")
-        if is_full:
-            _say_more(state)
-
-
-def _say_more(state: ObserverState) -> None:
-    click.echo(f"  class     {visible(state.class_path)}")
-    for part, names in state.selection.items():
-        click.echo(f"  {part:<9} {', '.join(map(visible, names))}")
-    click.echo(f"  position  {state.position}")
-    for thread in state.threads:
-        click.echo(f"  fed by    {visible(thread['host'])} process {thread['pid']}, release {thread['version']}")
-
-
-def _colored(state: str) -> str:
-    return click.style(state, fg={"running": "green", "stopped": "red"}.get(state, "yellow"))

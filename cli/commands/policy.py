@@ -17,7 +17,7 @@ from cli import options
 from cli.open_runner import open_runner
 from cli.options import CommandGroup
 from cli.output.json import print_json
-from cli.output.transcript import fit
+from cli.output.quoted import fit
 from config.clock import stamp
 from config.text.visible import visible
 

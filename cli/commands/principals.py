@@ -7,7 +7,7 @@ import click
 from bus.identity import principals as table
 from cli import options
 from cli.open_runner import open_database_of
-from cli.output.json import print_json
+from cli.output.table import Column, Form, Table
 from config.errors import BadRequest
 
 
@@ -16,19 +16,25 @@ def principals() -> None:
     """List, disable and enable principals: the names of keys, and the people and services that signed in."""
 
 
+PRINCIPALS = Table(
+    "id",
+    (
+        Column("STATE", lambda row: "disabled" if row["disabled"] else "enabled"),
+        Column("AGE", "created_at", worth=50, is_time=True, is_number=True),
+        Column("PRINCIPAL", lambda row: f"{row['tenant']}/{row['id']}"),
+    ),
+)
+
+
 @principals.command("list")
 @click.option("--tenant", type=options.NAME, metavar="T", help="Only those of this tenant.")
-@options.as_json
+@options.listing
 @options.state_dir
-def list_principals(tenant: str | None, as_json: bool, **flags: object) -> int:
+def list_principals(tenant: str | None, form: Form, **flags: object) -> int:
     """List the principals, by tenant and name."""
     with open_database_of(options.apply(**flags)) as database, database.read() as connection:
         rows = table.known(connection, tenant)
-    if as_json:
-        print_json(rows)
-        return 0
-    for row in rows:
-        click.echo(f"{'disabled' if row['disabled'] else 'enabled':<8}  {row['tenant']}/{row['id']}")
+    PRINCIPALS.print(rows, form, empty="no principal has had a credential yet.")
     return 0
 
 

@@ -13,7 +13,7 @@ from config.text.visible import visible
 
 
 @click.command("rm")
-@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@click.argument("run_ids", type=options.RUN, metavar="RUN...", nargs=-1, required=True)
 @options.yes
 @options.as_json
 @options.state_dir
@@ -29,7 +29,7 @@ def rm_runs(run_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object)
 
 
 @click.command("rm")
-@click.argument("thread_ids", metavar="THREAD...", nargs=-1, required=True)
+@click.argument("thread_ids", type=options.THREAD, metavar="THREAD...", nargs=-1, required=True)
 @options.yes
 @options.as_json
 @options.state_dir

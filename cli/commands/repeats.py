@@ -44,7 +44,7 @@ live = click.option("--live", is_flag=True, help="Make calls again that are reco
 
 
 @click.command("rerun")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", type=options.RUN, metavar="RUN")
 @click.option(
     "--from-step",
     metavar="N",
@@ -69,7 +69,7 @@ def rerun(run_id: str, from_step: int, live: bool, as_json: bool, **flags: objec
 
 
 @click.command("retry")
-@click.argument("run_ids", metavar="[RUN]...", nargs=-1)
+@click.argument("run_ids", type=options.RUN, metavar="[RUN]...", nargs=-1)
 @click.option("--status", type=click.Choice(RETRIED), help="All runs in this state that were not retried yet.")
 @click.option("--agent", help="With --status: only runs of this agent or workflow.")
 @click.option(
@@ -122,7 +122,7 @@ def retry(
 
 
 @click.command("export")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", type=options.RUN, metavar="RUN")
 @click.option("-o", "--output", type=CallerPath(dir_okay=False), help="The file to write; default: standard output.")
 @options.state_dir
 def export(run_id: str, output: Path | None, **flags: object) -> int:

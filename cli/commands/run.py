@@ -24,8 +24,8 @@ from cli import options
 from cli.doctor.settings import broken_plugins
 from cli.open_runner import open_runner
 from cli.output.following import follow, leave_to_workers, print_delivery
-from cli.output.quoted import hanging
-from cli.output.transcript import WAITING, fit
+from cli.output.quoted import fit, hanging
+from cli.output.transcript import WAITING
 from cli.output.wait_reasons import print_turn
 from config.definitions.agent import AGENT_ID, Priority
 from config.definitions.errors import DefinitionInvalid
@@ -43,10 +43,16 @@ MAX_SHOWN_CHARS = 200
 
 
 @click.command()
-@click.argument("agent")
+@click.argument("agent", type=options.AGENT_OR_WORKFLOW)
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @click.option("--input", "data", type=options.JsonObject(), help="Of a workflow: its input, a JSON object.")
-@click.option("--thread", "thread_id", metavar="ID", help="Continue this thread, or create one with this id.")
+@click.option(
+    "--thread",
+    "thread_id",
+    type=options.NEW_THREAD,
+    metavar="ID",
+    help="Continue this thread, or create one with this id.",
+)
 @click.option("--detach", is_flag=True, help="Leave the run to the workers, print its id and return.")
 @click.option("--on-disconnect", metavar="POLICY", help="Without viewers: continue, stop:30 or pause:30 (seconds).")
 @click.option("--if-busy", type=click.Choice(IF_BUSY), help="What to do where the thread has an open run.")
@@ -148,13 +154,13 @@ def _follow(runner: Runner, handle: RunHandle, agent: str, *, as_json: bool, no_
         click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
     status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
     if status != WAITING:  # a run that waits for a person has nothing to settle
-        _settle(runner, says_more=says_more)
+        settle_run(runner, says_more=says_more)
     if says_more and status == 0 and not runner.registry.get(agent).is_workflow:
         click.secho(f'  continue: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
     return status
 
 
-def _settle(runner: Runner, *, says_more: bool) -> None:
+def settle_run(runner: Runner, *, says_more: bool) -> None:
     """Wait for what follows the run in this process, but not for imports under way.
 
     A summary of the thread gets a minute, since its model call is paid for in any case; Ctrl-C ends the wait.

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import sys
+from collections import Counter
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
-from bus.journal.readers import STATUSES, RunFilter
+from agents.runner import Runner
+from bus.journal.readers import STATUSES
 from cli import options
 from cli.commands.agent_versions import upgrade
 from cli.commands.remove import rm_runs
 from cli.commands.repeats import export, rerun, retry
 from cli.open_runner import open_runner
 from cli.options import CommandGroup
-from cli.output.durations import took
+from cli.output.durations import lasting
 from cli.output.json import print_json
-from cli.output.quoted import INDENT, columns
-from cli.output.transcript import fit
-from cli.output.wait_reasons import mark_of, print_why, require_known_agent
+from cli.output.screen import show_live
+from cli.output.table import Column, Form, Row, Table
+from cli.output.wait_reasons import COLOURS, MARKS, print_why, require_known_agent
 from config.settings import Settings
 from config.text.visible import visible
-
-TITLE_COLUMNS = 30
-"""Columns that a title needs beside the facts of its run; on a narrower terminal it stands below them."""
-
 
 _DETAILS = ("url", "statement", "path")
 """The fact that says most of a span, whichever it has."""
 
 
 @click.command("spans")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", type=options.RUN, metavar="RUN")
 @options.as_json
 @options.state_dir
 def spans_of(run_id: str, as_json: bool, **flags: object) -> int:
@@ -59,96 +58,143 @@ def _line(span: Mapping[str, Any]) -> str:
     return "  ".join(visible(str(fact)) for fact in facts if fact)
 
 
+def _mark(run: Row) -> str:
+    return MARKS[run["status"]]
+
+
+def _title(run: Row) -> str:
+    why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
+    mark = {"high": "↑ ", "low": "↓ "}.get(run["priority"], "") + ("↳ " if "parent_run_id" in run else "")
+    return f"{mark}{'⚙ ' if run['kind'] == 'tool' else ''}{run['title']}{why}"
+
+
+def _took(run: Row) -> str | None:
+    return lasting(run["duration_ms"]) if "duration_ms" in run else None
+
+
+def _work(run: Row) -> str | None:
+    return lasting(run["work_ms"]) if "work_ms" in run else None
+
+
+def _cost(run: Row) -> str | None:
+    return f"${run['cost_usd']:.4f}" if "cost_usd" in run else None
+
+
+def _heading(rows: list[dict[str, Any]]) -> str:
+    """Return how many of the runs that are shown are in which state."""
+    counts = Counter(run["status"] for run in rows)
+    return "  ".join(f"{MARKS[status]} {counts[status]} {status}" for status in STATUSES if counts[status]) or "runs"
+
+
+RUNS = Table(
+    "run_id",
+    (
+        Column("RUN", "run_id"),
+        Column("STATUS", "status", colour=lambda run: COLOURS[_mark(run)], mark=_mark),
+        Column("AGENT", "agent", worth=90),
+        Column("AGE", "created_at", worth=80, is_time=True, is_number=True),
+        Column("TOOK", _took, worth=60, is_number=True),
+        Column("WORK", _work, is_number=True, is_wide=True),
+        Column("COST", _cost, worth=50, is_number=True),
+        Column("KIND", "kind", is_wide=True),
+        Column("MODEL", "model", is_wide=True),
+        Column("OWNER", "principal", is_wide=True),
+        Column("QUEUE", "queue", is_wide=True),
+        Column("ERROR", "error", is_wide=True),
+        Column("THREAD", "thread_id", is_wide=True),
+        Column("TITLE", _title),
+    ),
+)
+SORTS = ("newest", "oldest", "longest", "dearest")
+NO_RUNS = 'no runs. Start one: ./callboard run assistant "What is 17 * 23?"'
+NO_MATCH = "no run matches; leave out the filters (--status, --agent, --since, …) to list all, or add --children."
 MEMBERS = {"export": export, "rerun": rerun, "retry": retry, "rm": rm_runs, "spans": spans_of, "upgrade": upgrade}
 
 
 @click.command(cls=CommandGroup, members=MEMBERS)
 @click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only runs in this state.")
-@click.option("--agent", help="Only runs of this agent or workflow.")
-@click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
+@click.option("--agent", type=options.AGENT_OR_WORKFLOW, help="Only runs of this agent or workflow.")
+@click.option("--thread", "thread_id", type=options.THREAD, metavar="ID", help="Only runs of this thread.")
+@click.option("--owner", metavar="NAME", help="Only runs of this principal.")
+@click.option("--since", "since_ms", type=options.MOMENT, help="Only runs accepted then or later; with --code: ended.")
+@click.option("--until", "until_ms", type=options.MOMENT, help="Only runs accepted then or earlier.")
+@click.option("--search", "text", metavar="WORDS", help="Only runs with these words in their title.")
+@click.option("--code", metavar="CODE", help="Only runs that failed with this error; any: all that failed.")
+@click.option("--queue", metavar="NAME", help="Only runs for this queue.")
+@click.option("--kind", type=click.Choice(["agent", "tool", "workflow"]), help="Only runs of this kind.")
 @click.option("--trace", "trace_id", metavar="ID", help="Only runs with this trace id.")
 @click.option("--correlation", "correlation_id", metavar="ID", help="Only runs with this correlation id.")
 @click.option(
-    "--why", "why", metavar="[RUN]", is_flag=False, flag_value="", help="Say what each open run waits for, or one run."
+    "--why",
+    "why",
+    type=options.RUN,
+    metavar="[RUN]",
+    is_flag=False,
+    flag_value="",
+    help="Say what each open run waits for, or one run.",
 )
-@click.option("--decisions", "decided_of", metavar="RUN", help="What the policy decided about each call of a run.")
+@click.option(
+    "--decisions",
+    "decided_of",
+    type=options.RUN,
+    metavar="RUN",
+    help="What the policy decided about each call of a run.",
+)
 @click.option("--children", is_flag=True, help="Also child runs; --thread, --trace and --correlation have them anyway.")
+@click.option("--sort", type=click.Choice(SORTS), default="newest", show_default=True, help="Which runs come first.")
+@click.option("--live", is_flag=True, help="Show the list and its changes until Ctrl-C.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
-@options.as_json
+@options.listing
 @options.state_dir
 def runs(
-    status: str | None,
-    agent: str | None,
-    thread_id: str | None,
-    trace_id: str | None,
-    correlation_id: str | None,
     why: str | None,
     decided_of: str | None,
     children: bool,
+    sort: str,
+    live: bool,
     limit: int,
-    as_json: bool,
-    **flags: Any,
+    form: Form,
+    state_dir: Path | None,
+    **words: Any,
 ) -> int:
     """List the runs that no run has started, newest first; with --why, the open ones and what each waits for."""
+    settings = options.apply(state_dir=state_dir)
     if decided_of is not None:
-        return print_decisions(options.apply(**flags), decided_of, as_json)
+        return print_decisions(settings, decided_of, form == "json")
     if why is not None:
-        if status not in (None, "open"):
-            raise click.UsageError("--why is about open runs only; leave --status out.")
-        if trace_id or correlation_id:
-            raise click.UsageError("--why selects by --agent and --thread; leave --trace and --correlation out.")
-        return print_why(options.apply(**flags), why or None, agent, thread_id, limit, as_json)
-    filters: RunFilter = {"status": status, "agent": agent, "thread_id": thread_id}
-    filters |= {"trace_id": trace_id, "correlation_id": correlation_id, "limit": limit + 1}
-    if not (children or thread_id or trace_id or correlation_id):
-        filters["is_child"] = False
-    with open_runner(options.apply(**flags)) as runner:
-        rows = runner.journal.readers.runs.newest(runner.principal, **filters)
-        if not rows and agent is not None:
-            require_known_agent(runner, agent)
-    rows, is_more = rows[:limit], len(rows) > limit
-    if as_json:
-        print_json(rows)
-    elif not rows and (status or agent or thread_id or trace_id or correlation_id):
-        click.echo("no run matches; leave out the filters (--status, --agent, …) to list all, or add --children.")
-    elif not rows:
-        click.echo('no runs. Start one: ./callboard run assistant "What is 17 * 23?"')
-    else:
-        _print(rows)
-    if is_more:
-        more = f"these are the newest {limit}; there are more: --limit, --status, --agent, --thread."
+        _require_filters_of_why(words)
+        return print_why(settings, why or None, words["agent"], words["thread_id"], limit, form == "json")
+    with open_runner(settings) as runner:
+        read = partial(_read, runner, words, limit, sort, children=children)
+        if live:
+            show_live(runner, RUNS, lambda: read()[:limit], form, _heading)
+            return 0
+        rows = read()
+        if not rows and words["agent"] is not None:
+            require_known_agent(runner, words["agent"])
+    RUNS.print(rows[:limit], form, empty=NO_MATCH if any(words.values()) or sort != "newest" else NO_RUNS)
+    if len(rows) > limit:
+        more = f"these are the first {limit}; there are more: --limit, --since, --status, --agent, …"
         click.secho(more, err=True, dim=True)
     return 0
 
 
-def _print(runs_found: list[dict[str, Any]]) -> None:
-    width = columns() if sys.stdout.isatty() else 0
-    agent_width = max(len(run["agent"]) for run in runs_found)
-    took_width = max(len("succeeded"), *(len(_took(run)) for run in runs_found))
-    rows = [(run, _facts(run, agent_width, took_width), _title(run)) for run in runs_found]
-    is_narrow = 0 < width < max(len(facts) for _, facts, _ in rows) + TITLE_COLUMNS
-    for run, facts, title in rows:
-        line = f"{mark_of(run['status'])} {facts}"
-        if is_narrow:
-            click.echo(f"{line.rstrip()}\n{INDENT}{fit(title, width - len(INDENT))}")
-        else:
-            click.echo(f"{line}{fit(title, width - len(facts) - 2) if width else title}")
+def _read(runner: Runner, words: Mapping[str, Any], limit: int, sort: str, *, children: bool) -> list[dict[str, Any]]:
+    """Return the first runs that the words select, and one more than the limit where there are more."""
+    filters: Any = {**words, "limit": limit + 1, "default_queue": runner.settings.queue}
+    if not (children or any(words[name] for name in ("thread_id", "trace_id", "correlation_id"))):
+        filters["is_child"] = False
+    if sort != "newest":
+        return runner.journal.readers.runs.page(runner.principal, order=sort, **filters)[0]
+    return runner.journal.readers.runs.newest(runner.principal, **filters)
 
 
-def _took(run: dict[str, Any]) -> str:
-    return took(run["duration_ms"], run.get("work_ms")) if "duration_ms" in run else str(run["status"])
-
-
-def _facts(run: dict[str, Any], agent_width: int, took_width: int) -> str:
-    cost = f"${run['cost_usd']:.4f}" if "cost_usd" in run else ""
-    began = run["created_at"][:16].replace("T", " ")
-    return f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {_took(run):>{took_width}}  {cost:>8}  "
-
-
-def _title(run: dict[str, Any]) -> str:
-    why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
-    mark = {"high": "↑ ", "low": "↓ "}.get(run["priority"], "") + ("↳ " if "parent_run_id" in run else "")
-    return f"{mark}{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}{why}"
+def _require_filters_of_why(words: Mapping[str, Any]) -> None:
+    """Return if nothing selects runs that ``--why`` does not select by."""
+    if words["status"] not in (None, "open"):
+        raise click.UsageError("--why is about open runs only; leave --status out.")
+    if any(value is not None for name, value in words.items() if name not in ("status", "agent", "thread_id")):
+        raise click.UsageError("--why selects by --agent and --thread; leave the other filters out.")
 
 
 _COLOURS = {"constrain": "yellow", "require_approval": "yellow", "block": "red", "halt": "red"}

@@ -15,20 +15,18 @@ from cli.commands.remove import rm_threads
 from cli.open_runner import open_runner
 from cli.options import CommandGroup
 from cli.output.json import print_json
-from cli.output.quoted import Quoted, columns, hanging
-from cli.output.transcript import fit
+from cli.output.quoted import Quoted, fit
+from cli.output.table import Column, Form, Table
 from config.text.visible import visible
 
 PAGE = 500
 """Most messages of a thread that are shown."""
 UNDONE = "The turn below was undone: no model gets it."
 MAX_NAME_CHARS = 64
-MOST_ID_COLUMNS = 30
-"""As wide as the ids that Callboard makes: a longer one of a client's does not widen all lines."""
 
 
 @click.command("fork")
-@click.argument("thread_id", metavar="THREAD")
+@click.argument("thread_id", type=options.THREAD, metavar="THREAD")
 @click.option(
     "--at",
     "message",
@@ -57,9 +55,11 @@ def fork(thread_id: str, message: int, new_thread_id: str | None, as_json: bool,
 
 
 @click.command("summaries")
-@click.argument("thread_id", metavar="THREAD")
-@click.option("--drop", metavar="SUMMARY", help="Let this one count no more; --restore takes it back.")
-@click.option("--restore", metavar="SUMMARY", help="Let this one count again.")
+@click.argument("thread_id", type=options.THREAD, metavar="THREAD")
+@click.option(
+    "--drop", type=options.SUMMARY, metavar="SUMMARY", help="Let this one count no more; --restore takes it back."
+)
+@click.option("--restore", type=options.SUMMARY, metavar="SUMMARY", help="Let this one count again.")
 @options.as_json
 @options.state_dir
 def thread_summaries(thread_id: str, drop: str | None, restore: str | None, as_json: bool, **flags: object) -> int:
@@ -92,29 +92,40 @@ def _summary_lines(row: dict[str, Any]) -> list[str]:
     return [visible(head), *(f"  {visible(line)}" for line in [*row["text"].splitlines(), *facts, *row["calls"]])]
 
 
+THREADS = Table(
+    "thread_id",
+    (
+        Column("THREAD", "thread_id"),
+        Column("AGENT", "agent", worth=90),
+        Column("AGE", "updated_at", worth=80, is_time=True, is_number=True),
+        Column("RUN", lambda thread: "● open" if "open_run" in thread else None, worth=85, colour=lambda _: "green"),
+        Column("OWNER", "principal", is_wide=True),
+        Column("TITLE", "title"),
+    ),
+)
+
+
 @click.command(cls=CommandGroup, members={"fork": fork, "rm": rm_threads, "summaries": thread_summaries})
-@click.argument("thread_id", metavar="[THREAD]", required=False)
+@click.argument("thread_id", type=options.THREAD, metavar="[THREAD]", required=False)
 @click.option("--search", help="Only threads with this in their title or messages.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
-@options.as_json
+@options.listing
 @options.state_dir
-def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool, **flags: object) -> int:
+def threads(thread_id: str | None, search: str | None, limit: int, form: Form, **flags: object) -> int:
     """List the threads, most recently used first; with THREAD, show its messages."""
     with open_runner(options.apply(**flags)) as runner:
         if thread_id is None:
             rows = runner.journal.readers.threads.newest(runner.principal, search=search, limit=limit + 1)
         else:
             rows = runner.journal.readers.threads.messages(runner.principal, thread_id, limit=PAGE + 1)
-            lost = [] if as_json else runner.journal.readers.threads.undelivered(runner.principal, thread_id)
+            lost = runner.journal.readers.threads.undelivered(runner.principal, thread_id)
     page = rows[: limit if thread_id is None else PAGE]
-    if as_json:
+    if thread_id is None:
+        THREADS.print(page, form, empty="no threads.")
+    elif form == "json":
         print_json(page)
-    elif thread_id is not None:
-        _converse(page, lost)
-    elif not rows:
-        click.echo("no threads.")
     else:
-        _list(page)
+        _converse(page, lost)
     if len(rows) > len(page):
         click.secho(_more(thread_id, limit), err=True, dim=True)
     return 0
@@ -125,17 +136,6 @@ def _more(thread_id: str | None, limit: int) -> str:
         return f"these are the {limit} threads used last; there are more: --limit, --search."
     where = f"GET /v1/threads/{visible(thread_id)}/messages"
     return f"these are the first {PAGE} messages; there are more: the page and {where} show them."
-
-
-def _list(page: list[dict[str, Any]]) -> None:
-    width = columns() if sys.stdout.isatty() else 0
-    longest = max(len(thread["thread_id"]) for thread in page)
-    for thread in page:
-        going = " ●" if "open_run" in thread else ""
-        when = thread["updated_at"][:16].replace("T", " ")
-        facts = f"{thread['thread_id']:<{min(longest, MOST_ID_COLUMNS)}}  {when}  {thread['agent']:<12} "
-        title = fit(visible(thread["title"]), (width or 10_000) - len(facts) - len(going))
-        click.echo(hanging(f"{facts}{title}{going}", width))  # wide characters take two columns each
 
 
 def _converse(page: list[dict[str, Any]], lost: list[dict[str, Any]]) -> None:

@@ -19,18 +19,22 @@ from cli import options
 from cli.open_runner import open_runner
 from cli.options import CommandGroup
 from cli.output.following import follow, leave_to_workers
-from cli.output.json import print_json
-from cli.output.transcript import WAITING, fit
+from cli.output.table import Column, Form, Table
+from cli.output.transcript import WAITING
 from config.text.visible import visible
 from handlers.worker.tool_catalogue import loaded_tools
-
-MAX_DESCRIPTION_CHARS = 80
 
 
 @click.command()
 @click.argument("name")
 @click.argument("arguments", metavar="[JSON]", default="{}")
-@click.option("--agent", "agent_id", metavar="A", help="The agent whose tool it is; default CALLBOARD_DEFAULT_AGENT.")
+@click.option(
+    "--agent",
+    "agent_id",
+    type=options.AGENT,
+    metavar="A",
+    help="The agent whose tool it is; default CALLBOARD_DEFAULT_AGENT.",
+)
 @click.option("--detach", is_flag=True, help="Leave the call to the workers, print its run's id and return.")
 @options.no_wait
 @options.grant
@@ -80,23 +84,31 @@ def typed_arguments(text: str) -> dict[str, Any]:
         raise click.UsageError(str(error)) from error
 
 
+TOOLS = Table(
+    "name",
+    (
+        Column("TOOL", "name"),
+        Column("EFFECT", "effect", worth=90),
+        Column("AGENTS", lambda tool: ", ".join(tool["agents"]), worth=80),
+        Column("TIMEOUT", lambda tool: f"{tool['timeout_s']:g} s", is_wide=True, is_number=True),
+        Column("DESCRIPTION", lambda tool: tool["description"].split("\n")[0]),
+    ),
+)
+
+
 @click.command(cls=CommandGroup, members={"call": call})
-@click.option("--agent", "agent_id", metavar="A", help="Only the tools of this agent.")
-@options.as_json
+@click.option("--agent", "agent_id", type=options.AGENT, metavar="A", help="Only the tools of this agent.")
+@options.listing
 @options.state_dir
-def tools(agent_id: str | None, as_json: bool, **flags: Any) -> int:
+def tools(agent_id: str | None, form: Form, **flags: Any) -> int:
     """List the tools of the agents, as this process loads them, with what a call of each may change."""
     with open_runner(options.apply(**flags), create=True) as runner:
         if agent_id is not None:
             runner.registry.get(agent_id)
         chosen = [tool.id for tool in runner.registry.seen_by(runner.principal) if agent_id in (None, tool.id)]
         loaded = sorted(loaded_tools(_loadable(current_process(), chosen)), key=lambda tool: (tool.name, tool.digest))
-    if as_json:
-        print_json([_shown(tool) for tool in loaded])
-    elif not loaded:
-        click.echo("These agents have no tools; name some under `tools:` of a definition.")
-    else:
-        _print(loaded)
+    rows = [_shown(tool) for tool in loaded]
+    TOOLS.print(rows, form, empty="These agents have no tools; name some under `tools:` of a definition.")
     return 0
 
 
@@ -115,12 +127,3 @@ def _loadable(process: Process, agent_ids: list[str]) -> list[LoadedAgent]:
 def _shown(tool: LoadedTool) -> dict[str, Any]:
     facts = {name: getattr(tool, name) for name in ("name", "description", "input_schema", "effect", "timeout_s")}
     return facts | {"agents": sorted(tool.agents)}
-
-
-def _print(tools_found: list[LoadedTool]) -> None:
-    name_width = max(len(tool.name) for tool in tools_found)
-    effect_width = max(len(tool.effect) for tool in tools_found)
-    for tool in tools_found:
-        summary = fit(visible(tool.description.split("\n")[0]), MAX_DESCRIPTION_CHARS)
-        agents = ", ".join(sorted(tool.agents))
-        click.echo(f"{tool.name:<{name_width}}  {tool.effect:<{effect_width}}  {summary}  ({agents})")

@@ -22,6 +22,7 @@ from cli.supervisor.output import Output
 from cli.supervisor.pid_lock import PidLock
 from cli.supervisor.supervisor import Child, ChildSpec, Supervisor, after, supervising
 from config.database.migrate import make_folder, migrate
+from config.errors import CallboardError
 from config.private_files import PRIVATE_UMASK, require_private
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
@@ -66,6 +67,7 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     is_one_process = settings.redis_url is None and redis is None
     output = Output(settings.state / "logs" / "up.log", verbose=verbose)
     with contextlib.closing(output), serving.bind(settings, "up") as listener:
+        _warn_of_observers(settings, output)
         address = serving.address_of(listener, settings)
         lock.announce(address, 1 if is_one_process else settings.workers)
         look = FolderWatch(lock, settings, output).look
@@ -80,6 +82,19 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
         finally:
             lock.release()
     return 0
+
+
+def _warn_of_observers(settings: Settings, output: Output) -> None:
+    """Say which observers the workers will not feed."""
+    if not settings.observed:
+        return
+    from observers.tailing.tailed import tailed_observers  # it imports the journal, which `up` itself does not need
+
+    for name in settings.observed:
+        try:
+            tailed_observers(name, settings)
+        except CallboardError as error:
+            output.warn(f"no worker feeds the observer '{name[:80]}': {error}")
 
 
 def _serve(
@@ -101,7 +116,9 @@ def _serve(
         if redis and child:
             _wait_for_redis(redis, child)
         redis_url = redis.url if redis else str(settings.redis_url)
-        environment = partial(serving.child_environment, CALLBOARD_REDIS_URL=redis_url)
+        environment = partial(
+            serving.child_environment, CALLBOARD_REDIS_URL=redis_url, CALLBOARD_OBSERVE=serving.observed(settings)
+        )
         spec = partial(ChildSpec, silence_s=wedged_after_s(settings.lease_s))
         command, web_env = serving.gunicorn_command(listener), environment(serving.web_environment(settings))
         web = supervisor.keep(spec(name="web", argv=command, env=web_env, pass_fds=(listener.fileno(),)))

@@ -9,14 +9,27 @@ import click
 from agents.registry import AgentRegistry
 from cli import options
 from cli.doctor.agents import does, why_unusable
-from cli.output.json import print_json
+from cli.output.table import Column, Form, Table
 from config.definitions.webhooks.definition import read_webhooks
 from config.text.visible import visible
 
+WEBHOOKS = Table(
+    "name",
+    (
+        Column(
+            "", lambda row: "✗" if "problem" in row else "✓", colour=lambda row: "red" if "problem" in row else "green"
+        ),
+        Column("PATH", "path"),
+        Column("FORMAT", "format", worth=60),
+        Column("FOR", lambda row: f"{row['principal']} of {row['tenant']}", worth=70),
+        Column("DOES", "does"),
+    ),
+)
+
 
 @click.command()
-@options.as_json
-def webhooks(as_json: bool) -> int:
+@options.listing
+def webhooks(form: Form) -> int:
     """List the webhooks with their addresses, and check the file, the secret and the agent or workflow of each."""
     settings = options.apply()
     definitions, broken = read_webhooks(settings.webhooks_folders)
@@ -27,23 +40,12 @@ def webhooks(as_json: bool) -> int:
         problem = why_unusable(webhook, registry)
         rows.append(row | ({"problem": problem} if problem is not None else {}))
     rows += [{"file": str(error.facts["file"]), "problem": str(error)} for error in broken]
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        folders = ", ".join(str(folder) for folder in settings.webhooks_folders)
-        click.echo(f"There are no webhooks in {folders}; add a YAML file, its name is the webhook's.")
-    else:
-        _print(rows)
-    return 1 if any("problem" in row for row in rows) else 0
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    usable = [row for row in rows if "name" in row]
-    width = max((len(row["path"]) for row in usable), default=0)
-    for row in usable:
-        mark = click.style("✗", fg="red") if "problem" in row else click.style("✓", fg="green")
-        whose = f"for {row['principal']} of {row['tenant']}"
-        click.echo(f"{mark} {row['path']:<{width}}  {row['format']:<8}  {row['does']}, {whose}")
-    for row in rows:
+    folders = ", ".join(str(folder) for folder in settings.webhooks_folders)
+    empty = f"There are no webhooks in {folders}; add a YAML file, its name is the webhook's."
+    WEBHOOKS.print(
+        rows if form == "json" else [row for row in rows if "name" in row], form, empty="" if rows else empty
+    )
+    for row in rows if form in ("table", "wide") else ():
         if "problem" in row:
             click.echo(f"{click.style('error', fg='red')}: {visible(row['problem'])}", err=True)
+    return 1 if any("problem" in row for row in rows) else 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
@@ -11,37 +10,49 @@ from bus.journal.stores import Workers
 from cli import options
 from cli.mcp.servers import state_text
 from cli.open_runner import open_database_of
-from cli.output.json import print_json
-from config.text.visible import visible
+from cli.output.table import Column, Form, Note, Row, Table
+
+
+def _load(worker: Row) -> str:
+    return f"{worker['busy']} of {worker['slots']}"
+
+
+def _queues(worker: Row) -> str:
+    return ", ".join(worker["queues"]) or "its default queue"
+
+
+def _notes(worker: Row) -> Iterator[Note]:
+    for observer, number in worker["dropped"].items():
+        yield f"{number} events were dropped for observer {observer}, which is too slow", "yellow"
+    for tool, number in worker["abandoned"].items():
+        yield f"{number} calls of {tool} were given up and have not ended", "yellow"
+    for variables, agents in worker["missing_keys"].items():
+        yield f"{variables} is not set; {', '.join(agents)} need it", "yellow"
+    for name, server_state in worker["mcp_servers"].items():
+        if server_state["state"] != "disabled":
+            yield f"MCP server {name}: {state_text(server_state)}", None
+
+
+WORKERS = Table(
+    "worker_id",
+    (
+        Column("HOST", "host"),
+        Column("PROCESS", "pid", is_number=True),
+        Column("POOL", "pool", worth=50),
+        Column("RUNS", _load),
+        Column("QUEUES", _queues),
+    ),
+    _notes,
+)
 
 
 @click.command()
-@options.as_json
+@options.listing
 @options.state_dir
-def workers(as_json: bool, **flags: object) -> int:
+def workers(form: Form, **flags: object) -> int:
     """List the living workers: machine, process, runs, queues, given-up calls that have not ended, MCP servers."""
     with open_database_of(options.apply(**flags)) as database:
         fleet = Workers(database).alive()
-    if as_json:
-        print_json(fleet)
-    elif not fleet:
-        click.echo("no worker is alive; start one with `./callboard up` or `./callboard worker`.")
-    else:
-        for worker in fleet:
-            _say(worker)
+    empty = "no worker is alive; start one with `./callboard up` or `./callboard worker`."
+    WORKERS.print(fleet, form, empty=empty)
     return 0
-
-
-def _say(worker: Mapping[str, Any]) -> None:
-    queues = ", ".join(map(visible, worker["queues"])) or "its default queue"
-    process = f"{visible(worker['host'])} process {worker['pid']}"
-    click.echo(f"{process}  {worker['pool']}  {worker['busy']} of {worker['slots']} runs  {queues}")
-    for observer, number in worker["dropped"].items():
-        click.secho(f"  {number} events were dropped for observer {visible(observer)}, which is too slow", fg="yellow")
-    for tool, number in worker["abandoned"].items():
-        click.secho(f"  {number} calls of {visible(tool)} were given up and have not ended", fg="yellow")
-    for variables, agents in worker["missing_keys"].items():
-        click.secho(f"  {visible(variables)} is not set; {', '.join(map(visible, agents))} need it", fg="yellow")
-    for name, server_state in worker["mcp_servers"].items():
-        if server_state["state"] != "disabled":
-            click.echo(f"  MCP server {visible(name)}: {state_text(server_state)}")

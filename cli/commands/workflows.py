@@ -11,13 +11,13 @@ import click
 from agents.errors import WORKFLOW_MISSED
 from agents.registry import AgentRegistry
 from cli import options
-from cli.output.definitions import has_error, listed, look_up, mark_of_row, plain, print_problems, serving_of
+from cli.output.definitions import MARK, has_error, listed, look_up, plain, print_problems, serving_of
 from cli.output.drawing import fitting, graph_lines, handle_words, head_lines
 from cli.output.durations import lasting
 from cli.output.form import FormField, fields_of
 from cli.output.json import print_json
 from cli.output.quoted import INDENT
-from cli.output.transcript import fit
+from cli.output.table import Column, Form, Row, Table
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.workflows.fields import NodeFields, WorkflowDefinition
@@ -25,31 +25,50 @@ from config.definitions.workflows.shown import drawing, signals
 from config.settings import Settings
 from config.text.visible import visible
 
-MAX_DESCRIPTION_CHARS = 60
+
+def _size(row: Row) -> str:
+    return "" if row["id"] is None else "blueprint" if "blueprint" in row else f"{len(row['nodes'])} nodes"
+
+
+def _summary(row: Row) -> str:
+    return "does not load" if row["id"] is None else (row["description"] or row["name"]).split("\n")[0]
+
+
+WORKFLOWS = Table(
+    "id",
+    (
+        MARK,
+        Column("WORKFLOW", lambda row: row["id"] or Path(row["file"]).stem),
+        Column("SIZE", _size, worth=80),
+        Column("DESCRIPTION", _summary),
+    ),
+)
 
 
 @click.command()
-@click.argument("workflow_id", metavar="[WORKFLOW]", required=False)
+@click.argument("workflow_id", type=options.WORKFLOW, metavar="[WORKFLOW]", required=False)
 @click.option("--check", "is_check", is_flag=True, help="Also look at what they call: tools, models, other workflows.")
 @click.option("--graph", "is_graph", is_flag=True, help="Draw the nodes and edges.")
 @click.option("--all", "is_all", is_flag=True, help="Also those that no list has (`listed: false`).")
-@options.as_json
-def workflows(workflow_id: str | None, is_check: bool, is_graph: bool, is_all: bool, as_json: bool) -> int:
+@options.listing
+def workflows(workflow_id: str | None, is_check: bool, is_graph: bool, is_all: bool, form: Form) -> int:
     """List the workflows, or show one: its input, nodes, edges and signals."""
     settings = options.apply()
     registry = AgentRegistry(settings.agent_folders)
     definitions = [_one(registry, workflow_id)] if workflow_id is not None else []
     definitions = definitions or listed(registry, of_workflows=True, is_all=is_all)
     rows = [_row(definition, settings, is_check=is_check) for definition in definitions]
-    if as_json:
-        print_json(rows if workflow_id is None else rows[0])
-    elif workflow_id is not None or is_graph:
+    if form == "json" and workflow_id is not None:
+        print_json(rows[0])
+    elif form != "json" and (workflow_id is not None or is_graph):
         for definition in definitions:
             if isinstance(definition, WorkflowDefinition):
                 _print_one(definition, is_graph=is_graph)
     else:
-        _print(rows, settings)
-    if not as_json:
+        folders = ", ".join(str(folder) for folder in settings.agent_folders)
+        empty = f"There are no workflows in {folders}; add a YAML file with `nodes:`, its name is the id."
+        WORKFLOWS.print(rows, form, empty=empty)
+    if form in ("table", "wide"):
         print_problems(rows)
         if is_check and rows and not any(row["problems"] for row in rows):
             click.echo(f"No problems: {', '.join(row['id'] for row in rows)}, with what they call.")
@@ -85,26 +104,6 @@ def _problems(definition: WorkflowDefinition, settings: Settings) -> list[dict[s
     from cli.doctor.workflows import check_workflow
 
     return [plain(problem) for problem in check_workflow(definition, settings, serving_of(settings))]
-
-
-def _print(rows: list[dict[str, Any]], settings: Settings) -> None:
-    if not rows:
-        folders = ", ".join(str(folder) for folder in settings.agent_folders)
-        click.echo(f"There are no workflows in {folders}; add a YAML file with `nodes:`, its name is the id.")
-        return
-    cells = [_cells(row) for row in rows]
-    widths = [max(len(cell[column]) for cell in cells) for column in (0, 1)]
-    for row, (name, size, summary) in zip(rows, cells, strict=True):
-        click.echo(f"{mark_of_row(row)} {name:<{widths[0]}}  {size:<{widths[1]}}  {summary}".rstrip())
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
-    """Return id, size and description; only the name of a file that cannot be read."""
-    if row["id"] is None:
-        return visible(Path(row["file"]).stem), "", "does not load"
-    size = "blueprint" if "blueprint" in row else f"{len(row['nodes'])} nodes"
-    summary = visible((row["description"] or row["name"]).split("\n")[0])
-    return row["id"], size, fit(summary, MAX_DESCRIPTION_CHARS)
 
 
 def _print_one(definition: WorkflowDefinition, *, is_graph: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
 from contextlib import closing, suppress
 
 from agents.checkup import Problem, deep_check, problem_of, vocabulary_of
@@ -10,9 +12,14 @@ from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.errors import PolicyInvalid
 from agents.governance.policy.policy_yaml import read_policy
 from agents.models.auto import DEMO, OLLAMA, has_model, offer_of, resolve_model
+from agents.models.call import ModelCall, is_in_process
+from agents.models.cost import cost_of
+from agents.models.fallbacks import Models
+from agents.models.streams.chunk import Usage
 from agents.registry import AgentRegistry
 from bus.identity.access import may_start, sees_agent
 from bus.journal.stores import AgentVersions
+from bus.loop import process_loop
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import is_there
 from cli.doctor.workflows import check_workflow
@@ -20,11 +27,14 @@ from config.database.engine import open_database
 from config.database.migrate import require_current
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.model_fields import Fallback
 from config.definitions.webhooks.definition import WebhookDefinition, read_webhooks
 from config.definitions.workflows.fields import WorkflowDefinition
 from config.errors import CallboardError
 from config.settings import Settings
 
+PROBE, PROBE_TOKENS = "Reply with the word: yes", 64
+"""What a probe asks, and the tokens that a model may think and answer with."""
 PARTS = ("connect_s", "first_token_s", "between_chunks_s")
 """Timeouts of one model call that ``total_s`` includes."""
 
@@ -99,6 +109,48 @@ def check_model(_: Settings) -> Verdicts:
         yield warn(f"auto is {model}, and Ollama does not have that model. {offer_of(model)}")
     else:
         yield ok(f"auto is {model}")
+
+
+def probed_models(settings: Settings) -> list[Fallback]:
+    """Return each model that an agent may ask over a network, its fallbacks included, once."""
+    models: dict[tuple[str, str | None, str | None], Fallback] = {}
+    for definition in AgentRegistry(settings.agent_folders).usable():
+        if definition.asks_model:
+            candidates = Models(definition, resolve_model(definition.model, os.environ))
+            for model in (candidates.current, *candidates.others):
+                models[model.model, model.api_base, model.api_key_env] = model
+    return [model for model in models.values() if not is_in_process(model.model)]
+
+
+def probe_models(models: Sequence[Fallback]) -> Verdicts:
+    """Ask each model for one word, and yield how long its first token took and what the call cost."""
+    for model in models:
+        call = ModelCall(
+            **dict(model), messages=[{"role": "user", "content": PROBE}], params={"max_tokens": PROBE_TOKENS}
+        )
+        where = f"{model.model} at {model.api_base}" if model.api_base else model.model
+        try:
+            first_s, usage = process_loop().run(_ask(call))
+        except CallboardError as error:
+            yield fail(f"{where}: {error}")
+            continue
+        cost = cost_of(model.model, usage)
+        price = "its price is not known" if cost is None else f"${cost:.6f}"
+        tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens, " if usage is not None else ""
+        yield ok(f"{where}: first token after {first_s:.2f} s; {tokens}{price}")
+
+
+async def _ask(call: ModelCall) -> tuple[float, Usage | None]:
+    """Return the seconds until the first token, and what the whole answer used."""
+    from agents.models.open import open_stream  # with LiteLLM, which the other checks do not need
+    from agents.steps.streaming import StreamedResponseWrapper
+
+    began = time.monotonic()
+    first_s: float | None = None
+    async with StreamedResponseWrapper(await open_stream(call)) as stream:
+        async for _ in stream:
+            first_s = time.monotonic() - began if first_s is None else first_s
+    return first_s or time.monotonic() - began, stream.usage
 
 
 def check_policy(settings: Settings) -> Verdicts:

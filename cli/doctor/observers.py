@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 
+from agents.registry import AgentRegistry
 from bus.journal.tailing import ObserverState, observer_states
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
@@ -11,6 +12,8 @@ from config.database.engine import Database
 from config.errors import CallboardError
 from config.folders import ROOT
 from config.settings import Settings
+from config.text.names import did_you_mean
+from config.text.visible import visible
 from observers.tailing.declared import read_observers
 from observers.tailing.tailed import tailed_observers
 from observers.traces.otlp import TraceCollector
@@ -27,6 +30,8 @@ def check_observers(settings: Settings, database: Database) -> Verdicts:
         states = observer_states(connection)
     for name in sorted(_loadable(settings) - {state.name for state in states}):
         yield warn(f"'{name}' is declared, and no process has ever fed it; start `./callboard observe {name}`.")
+    for problem in _unmatched(settings):
+        yield warn(problem)
     late = [state for state in states if state.is_late]
     for state in late:
         yield warn(_sentence(state))
@@ -46,6 +51,18 @@ def _loadable(settings: Settings) -> set[str]:
     return names
 
 
+def _unmatched(settings: Settings) -> list[str]:
+    """Return what the declared observers select and no agent has."""
+    ids, problems = AgentRegistry(settings.agent_folders).ids(), list[str]()
+    with suppress(CallboardError):
+        for name, fields in read_observers(ROOT / settings.observers_file).items():
+            for agent in sorted({*(fields.agents or ())} - {*ids}):
+                problems.append(
+                    f"'{name}' selects runs of '{visible(agent)}', which is no agent.{did_you_mean(agent, ids)}"
+                )
+    return problems
+
+
 def check_traces(settings: Settings) -> Verdicts:
     """Yield whether the collector of traces takes a request without spans, where there is one."""
     if settings.traces_url is None:
@@ -54,7 +71,7 @@ def check_traces(settings: Settings) -> Verdicts:
         try:
             collector.probe()
         except CallboardError as error:
-            yield fail(f"{error} {error.remedy}".rstrip())
+            yield fail(f"{str(error).rstrip('.')}. {error.remedy}".rstrip())
         else:
             yield ok(f"the collector at {settings.traces_address} takes spans")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-import click
 
 from agents.tools.mcp.server_states import fleet_states, of_file, transport_of
 from bus.journal import Journal
+from cli.output.table import Column, Table
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.mcp.server import McpServerDefinition, name_of, read_servers
 from config.errors import BadRequest
@@ -61,21 +60,6 @@ def manifest_of(digests: Mapping[str, str]) -> str | None:
     if not digests:
         return None
     return canonical_digest(dict(digests))
-
-
-def print_servers(rows: Sequence[Mapping[str, Any]], has_workers: bool) -> None:
-    """Print the servers as a table, and what is wrong with the files of the others."""
-    table = [("NAME", "TRANSPORT", "TOOLS", "MANIFEST", "STATE")]
-    for row in rows:
-        manifest = (row.get("manifest") or "-")[:MANIFEST_CHARS]
-        tools = str(row.get("pinned_tools") or "-")
-        table.append((visible(str(row["name"])), row.get("transport", "-"), tools, manifest, state_text(row)))
-    widths = [max(len(line[at]) for line in table) for at in range(4)]
-    for number, line in enumerate(table):
-        text = "  ".join([*(cell.ljust(width) for cell, width in zip(line[:4], widths, strict=True)), line[4]])
-        click.secho(text, dim=number == 0)
-    if not has_workers:
-        click.secho("no worker is alive, so the states are those of the files", err=True, dim=True)
 
 
 def server_of(name: str, settings: Settings) -> McpServerDefinition:
@@ -135,3 +119,15 @@ def state_text(row: Mapping[str, Any]) -> str:
         parts.append(f"again in {left_s:g} s" if left_s else "the next call tries again")
     text = ", ".join(parts)
     return f"{text}: {visible(' '.join(row['reason'].split()))}" if row.get("reason") else text
+
+
+SERVERS = Table(
+    "name",
+    (
+        Column("NAME", "name"),
+        Column("TRANSPORT", "transport", worth=60),
+        Column("TOOLS", lambda row: row.get("pinned_tools") or None, worth=70, is_number=True),
+        Column("MANIFEST", lambda row: (row.get("manifest") or "")[:MANIFEST_CHARS], worth=50),
+        Column("STATE", state_text),
+    ),
+)

@@ -21,7 +21,7 @@ from agents.tools.mcp.server_session import MCPClientManager, listing
 from agents.tools.mcp.tool_builder import build_mcp_tool
 from bus.journal import Journal
 from cli.doctor.mcp_servers import LIST_S
-from cli.output.transcript import fit
+from cli.output.quoted import fit
 from config.definitions.agent import AgentDefinition
 from config.definitions.loading import definition_of
 from config.definitions.mcp.server import McpServerDefinition

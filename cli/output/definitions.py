@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import click
 from agents.registry import AgentRegistry
 from bus.journal.stores import AgentVersions
 from cli.open_runner import open_database_of
+from cli.output.table import Column, Row
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.loading import is_of_workflow
@@ -21,9 +22,6 @@ from config.text.visible import visible
 
 if TYPE_CHECKING:
     from agents.checkup import Problem
-
-Row = Mapping[str, Any]
-"""A definition as JSON data, with its ``problems``."""
 
 
 def look_up(registry: AgentRegistry, agent_id: str) -> AgentDefinition | DefinitionInvalid:
@@ -73,11 +71,12 @@ def has_error(row: Row) -> bool:
     return any(problem["severity"] == "error" for problem in row["problems"])
 
 
-def mark_of_row(row: Row) -> str:
+def _mark(row: Row) -> str:
     """Return ✗ if every run of a definition fails, ! if some may, else ✓."""
-    if has_error(row):
-        return click.style("✗", fg="red")
-    return click.style("!", fg="yellow") if row["problems"] else click.style("✓", fg="green")
+    return "✗" if has_error(row) else "!" if row["problems"] else "✓"
+
+
+MARK = Column("", _mark, colour=lambda row: {"✗": "red", "!": "yellow"}.get(_mark(row), "green"))
 
 
 def print_problems(rows: Sequence[Row]) -> None:

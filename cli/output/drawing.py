@@ -12,8 +12,7 @@ from textwrap import wrap
 
 import click
 
-from cli.output.quoted import INDENT, columns
-from cli.output.transcript import fit
+from cli.output.quoted import INDENT, columns, fit
 from config.definitions.workflows.fields import WorkflowDefinition
 from config.definitions.workflows.graph import BODY, NEXT, TOP, Edge, Graph
 from config.definitions.workflows.node_configs import ChoiceConfig, ChoiceLLMConfig

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from config.clock import epoch_ms, ms_of
 from config.errors import BadRequest
 
 MIN_WAIT_MS = 1000
@@ -30,6 +31,16 @@ def lasting(ms: int) -> str:
         return f"{minutes} min {seconds:02} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d"
+
+
+def age(stamped: str) -> str:
+    """Return how long ago a stamp is, as ``8s``, ``5m``, ``3h``, ``12d`` or ``2y``; of a time ahead ``in 5m``."""
+    past_s = (epoch_ms() - ms_of(stamped)) // 1000
+    seconds, ahead = abs(past_s), "in " if past_s < 0 else ""
+    for unit, size, until in (("s", 1, 100), ("m", 60, 100), ("h", 3600, 48), ("d", 86_400, 730)):
+        if seconds < size * until:
+            return f"{ahead}{seconds // size}{unit}"
+    return f"{ahead}{seconds // 31_557_600}y"
 
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

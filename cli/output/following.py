@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from agents.handle import RunHandle
@@ -14,14 +16,23 @@ from cli.output.wait_reasons import warn_of_no_worker
 WAITING_HINT = "  this command waits for the answer; Ctrl-C stops the run, and --no-wait returns instead"
 
 
-def follow(handle: RunHandle, *, after: int = 0, as_json: bool, is_stoppable: bool, no_wait: bool = False) -> int:
+def follow(
+    handle: RunHandle,
+    *,
+    after: int = 0,
+    as_json: bool = False,
+    is_stoppable: bool,
+    no_wait: bool = False,
+    answer: Callable[[], bool] | None = None,
+    transcript: Transcript | None = None,
+) -> int:
     """Print the run's events and return the exit status of its end.
 
     A wait that the log says before ``after`` is said first, since no event would come of it.
-    With ``no_wait``, return as soon as the run waits for an approval. If the run ``is_stoppable``, the first
-    Ctrl-C cancels it and keeps following to the end. Any other Ctrl-C ends the following, and the run continues.
+    With ``no_wait``, return as soon as the run waits for an approval, or when ``answer``, which asks the user, returns
+    False. The first Ctrl-C cancels a run that ``is_stoppable``; any other ends the following, and the run continues.
     """
-    transcript = Transcript(handle.run_id, still_asked=handle.approvals)
+    transcript = transcript or Transcript(handle.run_id, still_asked=handle.approvals)
     before = handle.wait_before(after) if after else None
     if before is not None and (_asks(before) or not as_json):
         transcript.take(before)
@@ -33,11 +44,8 @@ def follow(handle: RunHandle, *, after: int = 0, as_json: bool, is_stoppable: bo
                     print_json_line(encode(payload, handle.run_id, handle.thread_id).decode())
                 if not as_json or _asks(payload):  # stdout has the events; the question goes to stderr
                     transcript.take(payload)
-                if _asks(payload) and handle.approvals():
-                    if no_wait:
-                        return WAITING
-                    if is_stoppable:
-                        click.secho(WAITING_HINT, err=True, dim=True)
+                if _asks(payload) and handle.approvals() and not _waits_for_answer(no_wait, answer, is_stoppable):
+                    return WAITING
                 if isinstance(payload, EndPayload):
                     return EXIT[payload.status]
             return 0  # the cursor was after the end
@@ -47,6 +55,15 @@ def follow(handle: RunHandle, *, after: int = 0, as_json: bool, is_stoppable: bo
             click.secho("\nstopping the run; Ctrl-C again stops following it", err=True, dim=True)
             handle.cancel(by="terminal")
             is_stoppable = False
+
+
+def _waits_for_answer(no_wait: bool, answer: Callable[[], bool] | None, is_stoppable: bool) -> bool:
+    """Return whether to follow a run that waits for a person, who is asked here if there is an ``answer``."""
+    if answer is not None:
+        return answer()
+    if is_stoppable and not no_wait:
+        click.secho(WAITING_HINT, err=True, dim=True)
+    return not no_wait
 
 
 def _asks(payload: Payload) -> bool:

@@ -28,6 +28,8 @@ class Quoted:
         self._width = (columns() or UNKNOWN) if stream.isatty() else 0
         self._column = 0
         self._last = self._held = ""
+        self.rows = 1
+        """Rows of the terminal that the unfinished line occupies."""
 
     def write(self, text: str) -> None:
         """Write one piece; keep a joiner or a CR at its end until the next piece."""
@@ -44,7 +46,11 @@ class Quoted:
         if self._held:
             self._put(visible(self._held))
         self._put("\n")
-        self._column, self._last, self._held = 0, "", ""
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin a line: what was written of the last one is replaced."""
+        self._column, self._last, self._held, self.rows = 0, "", "", 1
 
     def _put(self, text: str) -> None:
         click.secho(text, file=self._stream, nl=False, **self._style) if self._style else self._stream.write(text)
@@ -54,13 +60,14 @@ class Quoted:
         """Return the character, preceded by a bar at the start of a line and by a line break at the right edge."""
         if character == "\n":
             empty = "" if self._column else BAR.rstrip()
-            self._column = 0
+            self._column, self.rows = 0, 1
             return f"{empty}\n"
         before = "" if self._column else BAR
         self._column = self._column or len(BAR)
         needs = TAB - self._column % TAB if character == "\t" else width_of(character)
         if self._column + needs > self._width:
             before, self._column = f"\n{BAR}", len(BAR)
+            self.rows += 1
         self._column += needs
         return before + (" " * needs if character == "\t" else character)
 
@@ -81,6 +88,23 @@ def columns() -> int:
     return width if width >= NARROWEST else 0
 
 
+def fit(text: str, width: int) -> str:
+    """Return text truncated to ``width`` columns, with an ellipsis if it was longer."""
+    column = cut = 0
+    for number, character in enumerate(text):
+        column += width_of(character)
+        if column > width:
+            return text[:cut] + "…" if width > 0 else ""
+        if column < width:
+            cut = number + 1
+    return text
+
+
+def text_width(text: str) -> int:
+    """Return the columns that a text of one line occupies."""
+    return len(text) if text.isascii() else sum(map(width_of, text))
+
+
 def width_of(character: str) -> int:
     """Return the columns that a character occupies."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
@@ -93,8 +117,10 @@ def _broken(line: str, width: int) -> list[str]:
     for character in line:
         needs = width_of(character)
         if column + needs > width:
-            parts.append(part)
-            part, column = INDENT, len(INDENT)
+            at = part.rfind(" ", width // 2) + 1 or len(part)  # between words where there is a place
+            parts.append(part[:at].rstrip() if at < len(part) else part)
+            part = INDENT + part[at:]
+            column = text_width(part)
         part += character
         column += needs
     return [*parts, part]

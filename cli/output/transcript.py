@@ -32,8 +32,9 @@ from bus.payloads import (
 )
 from cli.output import question
 from cli.output.durations import took
+from cli.output.markdown import Markdown
 from cli.output.nodes import NodeLines
-from cli.output.quoted import Quoted, columns, hanging
+from cli.output.quoted import Quoted, columns, fit, hanging
 from config.text.visible import escaped_json, visible
 
 MAX_RESULT_CHARS = 200
@@ -89,22 +90,23 @@ WAITING = 3
 """The exit status of `run --no-wait` for a run that waits for an approval."""
 
 
-def fit(text: str, width: int) -> str:
-    """Return text truncated to ``width`` characters, with an ellipsis if it was longer."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
-
-
 class Transcript:
     """Takes a run's events in order and prints them for a person."""
 
     def __init__(
-        self, run_id: str, *, out: TextIO | None = None, err: TextIO | None = None, still_asked: StillAsked = tuple
+        self,
+        run_id: str,
+        *,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        still_asked: StillAsked = tuple,
+        response: Quoted | Markdown | None = None,
     ) -> None:
         self._run_id = run_id
         self._out = out or sys.stdout
         self._err = err or sys.stderr
-        self._quoted = {"response": Quoted(self._out), "reasoning": Quoted(self._err, dim=True, italic=True)}
-        self._quoted["steer"] = Quoted(self._err)
+        self._quoted: dict[str, Quoted | Markdown] = {"response": response or Quoted(self._out)}
+        self._quoted |= {"reasoning": Quoted(self._err, dim=True, italic=True), "steer": Quoted(self._err)}
         self._width = columns() if self._err.isatty() else 0
         self._open = ""  # the unfinished line's kind: "response" or "reasoning"
         self._streamed: set[str] = set()

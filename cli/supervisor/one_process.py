@@ -18,6 +18,7 @@ from celery.worker import WorkController, state
 
 from agents.runner import Runner
 from cli.supervisor.output import Output
+from cli.supervisor.serving import observed
 from config.database.migrate import migrate
 from config.logs import configure_logging
 from config.settings import Settings
@@ -54,7 +55,7 @@ def serve(
         signal.signal(number, lambda *_: stop.set())
     os.environ["CALLBOARD_BROKER_URL"] = MEMORY_BROKER
     read_once.cache_clear()  # Celery's configuration reads it
-    settings = settings.model_copy(update={"broker_url": MEMORY_BROKER})
+    settings = settings.model_copy(update={"broker_url": MEMORY_BROKER, "observe": observed(settings)})
     configure_logging(settings, "up", output.stream("process"))
     migrate(settings)
     output.warn(WANTED if settings.embedded == "process" else MISSING)

@@ -55,6 +55,17 @@ class PidLock:
         self._file = file
         return None
 
+    def owner(self) -> LockOwner | None:
+        """Return the process that holds the lock; None where none does."""
+        try:
+            with self._path.open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return self._owner()
+        except OSError:
+            return None
+        return None
+
     def announce(self, address: str, workers: int = 0) -> None:
         """Write the page's address and the number of workers for other processes."""
         assert self._file is not None, "take() comes first"

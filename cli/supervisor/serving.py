@@ -10,7 +10,8 @@ import sys
 import webbrowser
 from collections.abc import Mapping
 from contextlib import suppress
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
 from bus.identity.credentials.certificates import read_rules
 from bus.identity.credentials.local_token import local_token
@@ -24,6 +25,9 @@ from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
 from config.settings import Settings
 from config.tls import server_context
+
+if TYPE_CHECKING:
+    from agents.handle import RunHandle
 
 BACKLOG = 2048
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
@@ -131,12 +135,19 @@ def address_of(listener: socket.socket, settings: Settings) -> str:
     return f"{scheme}://{f'[{visible_host}]' if ':' in visible_host else visible_host}:{listener.getsockname()[1]}"
 
 
-def page_address(address: str, settings: Settings) -> str:
+def page_address(address: str, settings: Settings, route: str = "") -> str:
     """Return what a person opens: with the installation's token in the fragment where it is asked for.
 
-    Browsers do not send the fragment, and the page removes it.
+    Browsers do not send the fragment, and the page removes it. ``route`` is what the page shows, such as ``/board``.
     """
-    return f"{address}/#token={local_token(settings)}" if settings.auth == "local" else address
+    if settings.auth != "local":
+        return f"{address}/#{route}" if route else address
+    return f"{address}/#token={local_token(settings)}{f'&to={route}' if route else ''}"
+
+
+def run_route(handle: RunHandle) -> str:
+    """Return what the page shows a run by."""
+    return f"/thread/{quote(handle.thread_id, safe='')}/run/{handle.run_id}"
 
 
 def open_page(page: str, settings: Settings) -> None:
@@ -179,6 +190,12 @@ def child_environment(inherited: Mapping[str, str] = os.environ, **extra: str) -
 
 _OF_WORKERS = ("CALLBOARD_GOVERNANCE_API_KEY", "OPENBOX_API_KEY", "CALLBOARD_TRACES_HEADERS")
 """Secrets of workers that ``without_keys`` takes for settings."""
+
+
+def observed(settings: Settings) -> str:
+    """Return what the workers of `up` feed from the log: ``metrics`` too, unless the setting is written as nothing."""
+    is_chosen = "observe" in settings.model_fields_set
+    return ",".join([*settings.observed, "metrics"]) if settings.observed or not is_chosen else ""
 
 
 def web_environment(settings: Settings) -> dict[str, str]:

@@ -623,7 +623,7 @@ def test_an_approval_for_later_calls_is_given_listed_and_ended(terminal: Termina
     sticky_id = listed.split()[0]
     ended = terminal.says("approve", "--revoke", sticky_id)
 
-    assert "refund_order of clerk, thread talk, local: terminal, until 20" in listed
+    assert "\trefund_order\tclerk\ttalk\tlocal\tterminal\t20" in listed
     assert "ended" in ended
     assert "ended" in terminal.says("approve", "--list-sticky")
 

@@ -185,15 +185,15 @@ def test_an_export_has_the_entries_behind_a_number_as_lines(add: Add, capsys: py
 
 def test_the_list_is_for_people(add: Add, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["audit"]) == 0
-    assert "has no entries" in capsys.readouterr().out
+    assert "has no entries" in capsys.readouterr().err
     add("run_\u202e1")
     add("run_2")
 
     assert status_of(["audit", "--limit", "2"]) == 0
 
     newest, first = capsys.readouterr().out.splitlines()
-    assert newest.startswith("     2  20")
-    assert "ann (process)  run.removed run run_2" in newest
+    assert newest.startswith("2\t20")
+    assert "\tann (process)\trun.removed run\trun_2\tdone" in newest
     assert "⟨U+202E⟩" in first
 
 

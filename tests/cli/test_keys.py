@@ -92,7 +92,7 @@ def test_a_principal_is_disabled_and_enabled(ask) -> None:
     ask("keys", "create", "ci")
 
     assert ask("principals", "disable", "ci")[:2] == (0, "'ci' in tenant 'default' is disabled.\n")
-    assert ask("principals", "list")[1] == "disabled  default/ci\n"
+    assert ask("principals", "list")[1].split("\t")[::2] == ["disabled", "default/ci\n"]
     assert ask("principals", "enable", "ci")[0] == 0
     assert orjson.loads(ask("principals", "list", "--json")[1])[0]["disabled"] is False
 
@@ -153,7 +153,7 @@ def test_a_revoked_grant_is_refused(type_: Type, capsys: pytest.CaptureFixture[s
     assert type_("run", "tester", "Hello", "--grant", issued["grant"]) == 2
     assert "revoked" in capsys.readouterr().err
     assert type_("grants", "list") == 0
-    assert "(revoked)" in capsys.readouterr().out
+    assert "\trevoked\t" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ def test_agents_lists_what_is_configured_and_fails_when_one_cannot_be_used(capsy
     assert [row["id"] for row in listed] == ["good"]
     assert unwell == 1
     assert output.out.splitlines()[0].split() == ["✗", "bad", "does", "not", "load"]
-    assert "✓ good" in output.out
+    assert "✓\tgood" in output.out
     assert "bad.yaml" in output.err
 
 
@@ -285,7 +285,7 @@ def test_an_agent_with_a_warning_is_marked(capsys, monkeypatch, tmp_path):
     assert status_of(["agents"]) == 0
 
     output = capsys.readouterr()
-    assert output.out.startswith("! keyless")
+    assert output.out.startswith("!\tkeyless")
     assert "NOT_SET_ANYWHERE is not set" in output.err
 
 
@@ -344,7 +344,7 @@ def test_a_command_is_suggested_only_when_it_is_near(
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of([]) == 0
 
-    assert "Commands:" in capsys.readouterr().out
+    assert "Answer and control:" in capsys.readouterr().out
 
 
 HIDDEN = "a\u202eb\x1b[2J\u009b5n"

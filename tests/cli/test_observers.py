@@ -79,7 +79,7 @@ def refusing(
 
 def test_the_list_says_how_to_begin_where_there_is_none(type_: Type, capsys: pytest.CaptureFixture[str]):
     assert type_() == 0
-    assert "`./callboard observe NAME` starts one" in capsys.readouterr().out
+    assert "`./callboard observe NAME` starts one" in capsys.readouterr().err
 
 
 def test_dead_letters_are_listed_looked_at_and_fed_again(
@@ -95,7 +95,7 @@ def test_dead_letters_are_listed_looked_at_and_fed_again(
     [letter] = orjson.loads(capsys.readouterr().out)
     assert type_("feed", "refusing", str(letter["id"])) == 0
 
-    assert "refusing  stopped  reliable  up to date  2 delivered" in listing
+    assert "refusing\tstopped\treliable\t2\tup to date" in listing
     assert "1 dead letter; `./callboard observers letters refusing` lists it" in listing
     assert f"{run_id}  event 3 (end)  1 attempt, dead" in letters
     assert "ConnectionError: no route to the ledger" in letters
@@ -119,10 +119,10 @@ def test_an_observer_is_paused_continued_reset_and_forgotten(
     assert type_("rm", "refusing", "--yes") == 0
     assert type_() == 0
 
-    assert "refusing  paused" in paused
-    assert "class     refusing_ledger:Refusing" in paused
+    assert "refusing\tpaused" in paused
+    assert "class: refusing_ledger:Refusing" in paused
     assert (state["position"], state["behind"]) == (0, 3)
-    assert "no observer tails the log" in capsys.readouterr().out
+    assert "no observer tails the log" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

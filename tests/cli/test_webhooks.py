@@ -75,7 +75,7 @@ def test_the_command_lists_addresses_and_problems(chosen: Settings, capsys: pyte
     rows = {row.get("name", "broken"): row for row in json.loads(capsys.readouterr().out)}
 
     assert "/v1/webhooks/signals" in listing.out
-    assert "gives a signal, for ci of acme" in listing.out
+    assert "\tci of acme\tgives a signal" in listing.out
     assert all(problem in listing.err for problem in PROBLEMS.values())
     assert set(rows) == set(FILES)
     assert {name for name, row in rows.items() if "problem" in row} == set(PROBLEMS)
@@ -87,4 +87,4 @@ def test_without_a_webhook_it_says_where_they_are_looked_for(
     monkeypatch.setenv("CALLBOARD_WEBHOOKS_DIR", str(tmp_path / "none"))
 
     assert status_of(["webhooks"]) == 0
-    assert str(tmp_path / "none") in capsys.readouterr().out
+    assert str(tmp_path / "none") in capsys.readouterr().err

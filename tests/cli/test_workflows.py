@@ -67,8 +67,8 @@ def test_workflows_are_listed_apart_from_agents(sums: Type, tmp_path: Path, caps
 
     output = capsys.readouterr()
     assert output.out.splitlines()[:2] == [
-        "✗ broken           does not load",
-        "✓ sums    6 nodes  Adds a number to each of a list.",
+        "✗\tbroken\t\tdoes not load",
+        "✓\tsums\t6 nodes\tAdds a number to each of a list.",
     ]
     assert "there is no START node" in output.err
     assert "tester" in output.out.splitlines()[2]

@@ -54,7 +54,8 @@ def test_every_dependency_of_the_project_is_in_its_lock():
 
     assert production | names["build"] | names["embedded"] | names["postgres"] <= set(pins(LOCK))
     assert names["test"] <= set(pins(TEST_LOCK)) | set(pins(LOCK))
-    assert {"pytest", "mypy", "playwright"}.isdisjoint(pins(LOCK))
+    assert names["docs"] <= set(pins(TEST_LOCK))
+    assert {"pytest", "mypy", "playwright", "zensical"}.isdisjoint(pins(LOCK)), "`up` installs what this lock names"
 
 
 def test_no_package_has_two_versions():

@@ -25,13 +25,25 @@ def declaring(settings: Settings, database: Database, tmp_path: Path) -> Setting
 
 
 def test_an_endpoint_that_no_process_has_ever_fed_is_named(declaring: Settings, database: Database, monkeypatch):
-    monkeypatch.setenv("SHOP_SECRET", "whsec_c2VjcmV0")
+    monkeypatch.setenv("SHOP_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
     verdict, text = only(check_observers(declaring))
     assert (verdict, "start `./callboard observe shop`" in text) == ("warn", True)
 
     ObserverCursors(database).register("shop", "webhooks", "reliable", None, "now")
     assert verdicts(check_observers(declaring)) == ["ok"]
+
+
+def test_an_agent_that_is_selected_and_not_there_is_named(declaring: Settings, tmp_path: Path):
+    (tmp_path / "agents").mkdir(exist_ok=True)
+    (tmp_path / "agents" / "assistant.yaml").write_text("name: A\nmodel: demo/assistant\nsystem_prompt: x\n")
+    file = Path(declaring.observers_file)
+    file.write_text("ledger: {class: logger, agents: [asistant, assistant]}\n")
+    settings = declaring.model_copy(update={"agents_dir": str(tmp_path / "agents")})
+
+    texts = [text for _, text in check_observers(settings)]
+
+    assert "'ledger' selects runs of 'asistant', which is no agent. Did you mean 'assistant'?" in texts
 
 
 def test_a_secret_that_is_missing_is_a_failure(declaring: Settings):

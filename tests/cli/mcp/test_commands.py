@@ -70,10 +70,10 @@ def test_without_usable_servers_the_reason_is_said(
     monkeypatch.setenv("CALLBOARD_MCP_SERVERS_DIR", str(folder))
 
     assert type_(command) == 0
-    assert f"There is no folder {folder}" in capsys.readouterr().out
+    assert f"There is no folder {folder}" in "".join(capsys.readouterr())
     folder.mkdir()
     assert type_(command) == 0
-    assert f"describe one in {folder} (docs/mcp-servers.md)." in capsys.readouterr().out
+    assert f"describe one in {folder} (docs/mcp-servers.md)." in "".join(capsys.readouterr())
     (folder / "stripe.yaml").write_text("command: x\ndisabled: true\n")
     assert type_(command) == 0
     assert "disabled" in capsys.readouterr().out

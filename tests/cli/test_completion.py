@@ -1,0 +1,155 @@
+"""Ids that are shortened, and what a shell completes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from agents.runner import Runner
+from bus.identity.short_ids import ids_like
+from cli.main import COMPLETES, cli, status_of
+from config.folders import ROOT
+from config.settings import Settings
+from tests.terminal import environment_of
+from tests.web.conftest import accept
+
+pytestmark = pytest.mark.parity
+
+
+@pytest.fixture(autouse=True)
+def installed(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = Path.cwd()
+    monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(settings.agents_dir))
+    yield
+    os.chdir(before)
+
+
+def offered(*words: str) -> list[str]:
+    """Return what a shell is offered for the last word."""
+    return [
+        item.value
+        for item in ShellComplete(cli, {}, "callboard", COMPLETES).get_completions(list(words[:-1]), words[-1])
+    ]
+
+
+@pytest.mark.parametrize("part", [slice(-6, None), slice(-12, None), slice(0, 20), slice(0, None)])
+def test_a_part_of_an_id_names_the_run(part: slice, runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    run_id = accept(runner, "Hello", detached=True)
+
+    assert status_of(["cancel", run_id[part]]) == 0
+
+    assert f"{run_id} is cancelled" in capsys.readouterr().out
+
+
+def test_an_ambiguous_part_is_refused_with_the_candidates(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (accept(runner, "Hello", detached=True) for _ in range(2))
+
+    assert status_of(["cancel", first[:8]]) == 2
+
+    error = capsys.readouterr().err
+    assert first in error
+    assert second in error
+    assert [runner.handle(run_id).status() for run_id in (first, second)] == ["queued", "queued"]
+
+
+@pytest.mark.parametrize("part", ["", "run_", "00000", "%%%%%%", "______", "run_\u202e00", "nothere"])
+def test_what_is_part_of_no_id_names_no_run(part: str, runner: Runner) -> None:
+    accept(runner, "Hello", detached=True)
+
+    assert status_of(["cancel", part]) == 2
+
+
+def test_the_beginning_of_a_name_is_another_name_for_a_new_run(runner: Runner) -> None:
+    accept(runner, "Hello", thread_id="customer-1042", detached=True)
+    named = accept(runner, "Hello", detached=True)
+    thread_id = runner.handle(named).thread_id
+
+    assert status_of(["run", "assistant", "Hi", "--thread", "customer-10", "--detach"]) == 0
+    assert status_of(["run", "assistant", "Hi", "--thread", thread_id[-6:], "--detach"]) == 0
+
+    names = {row["thread_id"] for row in runner.journal.readers.threads.newest(runner.principal)}
+    assert names == {"customer-1042", "customer-10", thread_id}
+
+
+def test_ids_of_others_are_not_found(runner: Runner) -> None:
+    run_id = accept(runner, "Hello", detached=True)
+    stranger = runner.principal.__class__(tenant="other", id="eve")
+
+    assert ids_like(runner.journal.database, runner.principal, "run", run_id[-6:]) == [(run_id, "Hello")]
+    assert ids_like(runner.journal.database, stranger, "run", run_id[-6:]) == []
+
+
+def test_commands_options_ids_and_names_are_completed(runner: Runner) -> None:
+    run_id = accept(runner, "Hello", thread_id="talk", detached=True)
+
+    assert offered("ru") == ["run", "runs"]
+    assert offered("runs", "re") == ["rerun", "retry"]
+    assert offered("runs", "--sta") == ["--status", "--state-dir"]
+    assert offered("watch", "") == [run_id]
+    assert offered("watch", run_id[-6:]) == [run_id]
+    assert offered("threads", "") == ["fork", "rm", "summaries", "talk"]
+    assert offered("run", "assis") == ["assistant"]
+    assert offered("runs", "--agent", "assis") == ["assistant"]
+    assert offered("agents", "show", "assis") == ["assistant"]
+    assert offered("workflows", "assis") == []
+
+
+@pytest.mark.parametrize("state", ["nowhere", "a-file"])
+def test_a_completion_that_cannot_be_made_prints_nothing(state: str, tmp_path: Path) -> None:
+    (tmp_path / "a-file").write_text("")
+    environment = environment_of(tmp_path / state, tmp_path, COMP_WORDS="callboard watch ", COMP_CWORD="2")
+    environment[COMPLETES] = "bash_complete"
+
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "cli"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_that_asks_this_checkout(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["completion", shell]) == 0
+
+    script = capsys.readouterr().out
+    assert f"{COMPLETES}={shell}_complete" in script
+    assert shell == "bash" or f"{ROOT}/callboard" in script
+    assert "commands[callboard]" not in script
+
+
+@pytest.mark.parametrize(
+    ("words", "titles"),
+    [
+        (("--search", "beta"), ["Beta"]),
+        (("--since", "1h"), ["Beta", "Alpha"]),
+        (("--until", "2020-01-01"), []),
+        (("--since", "2020-01-01T00:00+02:00", "--sort", "oldest"), ["Alpha", "Beta"]),
+        (("--code", "any"), []),
+        (("--kind", "tool"), []),
+        (("--owner", "eve"), []),
+        (("--queue", "mail"), []),
+    ],
+)
+def test_runs_are_selected_as_over_http(
+    words: tuple[str, ...], titles: list[str], runner: Runner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for title in ("Alpha", "Beta"):
+        accept(runner, title, detached=True)
+
+    assert status_of(["runs", *words]) == 0
+
+    assert [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()] == titles
+
+
+@pytest.mark.parametrize("time", ["soon", "", "2026-13-01", "-1h", "9" * 40])
+def test_what_is_no_time_is_refused(time: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["runs", f"--since={time}"]) == 2
+
+    assert "is no time; write how long ago" in capsys.readouterr().err
