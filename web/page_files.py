@@ -1,8 +1,9 @@
 """The files of ``web/static`` as browsers get them: compressed, and with URLs that change when their content does.
 
 ``?v=`` is of the file's content, so that browsers keep each file for ever and load only what changed after an update.
-Modules import each other by paths without it; the shell's import map adds it. The stylesheets of a shell are one file.
-A body that is the same for every reader is compressed once, and named by its content.
+Modules import each other by paths without it; the shell's import map adds it. The stylesheets of a shell are one file,
+and so are the modules of its first load. A body that is the same for every reader is compressed once, and named by its
+content.
 """
 
 from __future__ import annotations
@@ -11,16 +12,28 @@ import base64
 import gzip
 import hashlib
 import json
+import logging
+import os
 import re
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+import brotli
 from flask import Response, request
 
+from config.private_files import open_private, private_folder
 from config.watched_files import WatchedFiles
+from web.page_modules import first_load, joined, source_map, stand_in, taken_from
+
+log = logging.getLogger(__name__)
 
 VERSION_CHARS = 12
+FIRST_SHELL = "index.html"
+"""The shell of the page; modules that it loads later take from its joined modules what they import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +45,28 @@ class FixedBody:
     version: str = field(init=False)
     """The beginning of the content's digest."""
     compressed: bytes = field(init=False)
+    """By gzip."""
+    brotli: bytes | None = field(init=False, default=None)
+    """By Brotli, once that is done."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "version", hashlib.sha256(self.content).hexdigest()[:VERSION_CHARS])
         object.__setattr__(self, "compressed", gzip.compress(self.content, mtime=0))
 
     def answer(self, cache_control: str = "no-cache") -> Response:
-        """Return the response to this request: compressed if the client takes gzip, 304 if it has this version.
+        """Return the response to this request: compressed if the client takes that, 304 if it has this version.
 
         What an attacker could add to is never compressed together with a secret: this body has neither.
         """
-        is_compressed = request.accept_encodings["gzip"] > 0
-        answer = Response(self.compressed if is_compressed else self.content, content_type=self.media_type)
-        if is_compressed:
-            answer.headers["Content-Encoding"] = "gzip"
+        forms = (("br", self.brotli), ("gzip", self.compressed))
+        takes = request.accept_encodings
+        encoding, body = next((form for form in forms if form[1] and takes[form[0]] > 0), ("", self.content))
+        answer = Response(body, content_type=self.media_type)
+        if encoding:
+            answer.headers["Content-Encoding"] = encoding
         answer.headers["Cache-Control"] = cache_control
         answer.vary.add("Accept-Encoding")
-        answer.set_etag(self.version, weak=True)  # both forms have it
+        answer.set_etag(self.version, weak=True)  # all forms have it
         answer.make_conditional(request)
         return answer
 
@@ -59,11 +77,12 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".map": "application/json",
 }
 """Fixed, since guesses differ between machines; files with other suffixes are not served."""
 STYLESHEETS = re.compile(r'(?:<link rel="stylesheet" href="/static/[^"]+">\n)+')
 LINKED = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
-FIRST_MODULE = re.compile(r'<link rel="modulepreload"|<script type="module"')
+ENTRY = re.compile(r'<script type="module" src="/static/([^"]+)"')
 QUOTED_PATH = re.compile(r'"/static/[^"?]+"')
 
 
@@ -82,6 +101,9 @@ class PageFiles:
         self.files: dict[str, FixedBody] = {}
         self.shells: dict[str, FixedBody] = {}
         self.import_map = ""
+        self._late: list[str] = []
+        """The files that modules load, by the names of the import map."""
+        self._is_compressed = False
         self.refresh()
 
     def refresh(self) -> None:
@@ -92,12 +114,28 @@ class PageFiles:
         paths = [Path(stamp.path) for stamp in changed]
         texts = {path.relative_to(self._folder).as_posix(): path.read_text() for path in paths}
         shells = {name: texts.pop(name) for name in list(texts) if name.endswith(".html")}
-        for name, shell in shells.items():
-            texts[_stylesheet_of(name)] = "".join(texts[linked] for linked in LINKED.findall(shell))
-        self.files = {name: _body(name, _without_comments(text)) for name, text in texts.items()}
+        linked_sheets = {name: LINKED.findall(shell) for name, shell in shells.items()}
+        late_sheets = {name for name in texts if name.endswith(".css")}.difference(*linked_sheets.values())
+        for name, sheets in linked_sheets.items():
+            texts[_named_after(name, ".css")] = "".join(texts[sheet] for sheet in sheets)
+        texts = {name: _without_comments(text) for name, text in texts.items()}
+        late_modules = self._join(texts, shells)
+        self.files = {name: _body(name, text) for name, text in texts.items()}
+        self._late = sorted(late_sheets | late_modules)
         self.import_map = self._import_map()
         self.shells = {name: _body(name, self._shell(name, text)) for name, text in shells.items()}
+        self._is_compressed = False
         self._watched.mark_read(changed)
+
+    def compress_further(self, folder: Path) -> None:
+        """Compress the files with Brotli on a thread, which takes a second; ``folder`` keeps the results.
+
+        Requests get the files compressed by gzip until then. A later call does nothing until files have changed.
+        """
+        if not self._is_compressed:
+            self._is_compressed = True
+            files = [file for name, file in self.files.items() if not name.endswith(".map")]
+            threading.Thread(target=_compress, args=(files, folder), name="page-files", daemon=True).start()
 
     @property
     def script_source(self) -> str:
@@ -105,28 +143,71 @@ class PageFiles:
         digest = hashlib.sha256(self.import_map.encode()).digest()
         return f"'sha256-{base64.b64encode(digest).decode()}'"
 
+    def _join(self, texts: dict[str, str], shells: Mapping[str, str]) -> set[str]:
+        """Join the modules of each shell's first load, and return the names of those that modules load."""
+        modules = {name: text for name, text in texts.items() if name.endswith(".js")}
+        entries = {shell: entry[1] for shell, html in shells.items() if (entry := ENTRY.search(html))}
+        first_loads = {shell: first_load(modules, entry) for shell, entry in entries.items()}
+        for shell, names in first_loads.items():
+            path = f"/static/{_named_after(shell, '.js')}"
+            texts[_named_after(shell, ".js")] = f"{joined(modules, names)}//# sourceMappingURL={path}.map\n"
+            texts[_named_after(shell, ".js.map")] = source_map(modules, names)
+        names, path = first_loads.get(FIRST_SHELL, []), f"/static/{_named_after(FIRST_SHELL, '.js')}"
+        for name, text in modules.items():
+            is_first = name in names
+            texts[name] = stand_in(text, names.index(name), path) if is_first else taken_from(text, name, names, path)
+        late_modules = {*modules}.difference(*first_loads.values())
+        return late_modules | ({_named_after(FIRST_SHELL, ".js")} if names else set())
+
     def _import_map(self) -> str:
-        modules = (f"/static/{name}" for name in self.files if name.endswith(".js"))
-        return json.dumps({"imports": {path: self._versioned(path) for path in modules}}, separators=(",", ":"))
+        paths = [f"/static/{name}" for name in self._late]
+        return json.dumps({"imports": {path: self._versioned(path) for path in paths}}, separators=(",", ":"))
 
     def _versioned(self, path: str) -> str:
         return f"{path}?v={self.files[path.removeprefix('/static/')].version}"
 
     def _shell(self, name: str, text: str) -> str:
-        link = f'<link rel="stylesheet" href="/static/{_stylesheet_of(name)}">\n'
+        link = f'<link rel="stylesheet" href="/static/{_named_after(name, ".css")}">\n'
         text = STYLESHEETS.sub(link, text, count=1)
+        text = ENTRY.sub(f'<script type="module" src="/static/{_named_after(name, ".js")}"', text, count=1)
         text = QUOTED_PATH.sub(lambda match: f'"{self._versioned(match[0][1:-1])}"', text)
-        first = FIRST_MODULE.search(text)
-        at = first.start() if first else len(text)
-        return f'{text[:at]}<script type="importmap">{self.import_map}</script>\n{text[at:]}'
+        before, tag, after = text.partition('<script type="module"')
+        return f'{before}<script type="importmap">{self.import_map}</script>\n{tag}{after}' if tag else text
 
 
-def _stylesheet_of(shell: str) -> str:
-    return f"{Path(shell).stem}.css"
+def _named_after(shell: str, suffix: str) -> str:
+    return f"{Path(shell).stem}{suffix}"
 
 
 def _body(name: str, text: str) -> FixedBody:
     return FixedBody(text.encode(), TYPES[Path(name).suffix])
+
+
+def _compress(files: Iterable[FixedBody], folder: Path) -> None:
+    """Give each file its form by Brotli, from ``folder`` where an earlier process has left it; remove what is old."""
+    kept = {folder / f"{file.version}.br": file for file in files}
+    try:
+        private_folder(folder)
+        for path, file in kept.items():
+            object.__setattr__(file, "brotli", _brotli_of(file.content, path))
+        for path in {*folder.glob("*.br")} - {*kept}:
+            path.unlink(missing_ok=True)
+    except OSError as error:  # a full disk: the files stay compressed by gzip
+        log.warning("the page's files could not be compressed further in %s: %s", folder, error.strerror)
+
+
+def _brotli_of(content: bytes, path: Path) -> bytes:
+    """Return the content compressed, as ``path`` has it; where it is missing or damaged it is written anew."""
+    with suppress(brotli.error, FileNotFoundError):
+        compressed: bytes = path.read_bytes()
+        if brotli.decompress(compressed) == content:
+            return compressed
+    compressed = brotli.compress(content, mode=brotli.MODE_TEXT)
+    new_path = path.with_suffix(f".{os.getpid()}")
+    with os.fdopen(open_private(new_path, os.O_WRONLY | os.O_TRUNC), "wb") as new_file:
+        new_file.write(compressed)
+    new_path.replace(path)
+    return compressed
 
 
 def _without_comments(text: str) -> str:
@@ -134,8 +215,9 @@ def _without_comments(text: str) -> str:
     lines = []
     is_comment = False
     for line in text.split("\n"):
-        bare = line.strip()
-        is_comment = is_comment or bare.startswith("/*")
-        lines.append("" if is_comment or bare.startswith("//") else line)
-        is_comment = is_comment and not bare.endswith("*/")
+        code = line
+        if is_comment or line.lstrip().startswith("/*"):  # code may stand behind it, such as a value behind its type
+            _, end, code = line.partition("*/")
+            is_comment = not end
+        lines.append("" if code.lstrip().startswith("//") else code)
     return "\n".join(lines)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import Visitor
+from tests.bus.crowd import Crowd
 from tests.journeys.up import Up
 
 ARGUMENTS = """
@@ -48,10 +51,30 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visitor(browser: Browser, callboard_url: str) -> Iterator[Visitor]:
+def counter(tmp_path: Path) -> Iterator[Counter]:
+    """A served page whose runs the test writes itself."""
+    with opened_counter(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def crowd(counter: Counter) -> Crowd:
+    """Adds runs beside one that waits for a person."""
+    run_id, _ = counter.waiting()
+    return Crowd(counter.journal.database, run_id)
+
+
+@pytest.fixture
+def page_url(callboard_url: str) -> str:
+    """The address that the visitor opens."""
+    return callboard_url
+
+
+@pytest.fixture
+def visitor(browser: Browser, page_url: str) -> Iterator[Visitor]:
     """A visitor at a wide screen; the browser must have had nothing to complain about in the end."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    visitor = Visitor(context, callboard_url)
+    visitor = Visitor(context, page_url)
     yield visitor
     context.close()
     assert visitor.complaints == []

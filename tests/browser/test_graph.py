@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from tests.browser.answering import opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor, in_each_scheme
-from tests.web.graph.workflows import Workflow, random_workflow, workflow
+from tests.web.page.workflows import Workflow, random_workflow, workflow
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 

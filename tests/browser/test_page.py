@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
@@ -344,6 +345,30 @@ def test_a_phone_is_reported_beside_the_composer(visitor: Visitor) -> None:
     visitor.complaints[:] = [text for text in visitor.complaints if "ERR_INTERNET_DISCONNECTED" not in text]
 
 
+@pytest.mark.parametrize(
+    ("observer", "sentence"),
+    [
+        ({"state": "stopped", "behind_s": 89.2}, "Observer ledger is stopped, 89 s behind."),
+        ({"state": "running", "behind_s": 7260.0}, "Observer ledger is 121 min behind."),
+        ({"state": "running", "behind_s": 0.0, "dead_letters": 1}, "Observer ledger is left with 1 dead letter."),
+    ],
+)
+def test_an_observer_that_is_late_is_named_beside_the_composer(
+    visitor: Visitor, observer: dict[str, Any], sentence: str
+) -> None:
+    late = {"name": "ledger", "is_late": True, "dead_letters": 0, **observer}
+
+    def answer(route: Route) -> None:
+        health = route.fetch()
+        route.fulfill(response=health, json={**health.json(), "slowest_observer": late})
+
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    visitor.page.route("**/health", answer)
+    visitor.page.reload()
+
+    expect(visitor.page.locator(".dock-trouble")).to_have_text(sentence)
+
+
 def test_where_streams_do_not_come_through_it_polls(visitor: Visitor) -> None:
     page = visitor.page
     page.route("**/events*", _hold_streams_back)
@@ -396,10 +421,10 @@ def test_the_board_shows_a_run_in_its_lane_as_it_moves(visitor: Visitor) -> None
 def test_a_run_on_the_board_opens_its_thread(visitor: Visitor) -> None:
     visitor.opens()
     visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
-    thread_id = visitor.thread_id
     visitor.opens("#/board")
 
-    visitor.page.locator(f"a.run[href*='{thread_id}']").click()
+    visitor.page.get_by_role("table", name="Runs").get_by_role("link", name="What is 17 * 23?").first.click()
+    visitor.page.get_by_role("link", name="Conversation", exact=True).click()
 
     expect(visitor.turns.last).to_contain_text("391")
 

@@ -163,7 +163,7 @@ def test_the_phone_has_three_tabs(browser: Browser, callboard_url: str) -> None:
     tabs = visitor.page.get_by_role("navigation", name="Views")
 
     tabs.get_by_role("button", name="Board").tap()
-    expect(visitor.page.locator(".board")).to_be_visible()
+    expect(visitor.page.get_by_role("heading", name="The board")).to_be_visible()
     expect(visitor.page.locator("main")).to_be_hidden()
     tabs.get_by_role("button", name="Threads").tap()
     expect(visitor.page.get_by_label("Search threads")).to_be_visible()

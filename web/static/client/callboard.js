@@ -29,11 +29,27 @@ export class Callboard {
     runs(filter = {}) {
         return this.#http.call("GET", "/v1/runs", { query: { ...filter } });
     }
+    /** Count runs; by `code` those that failed, within the last 24 hours unless `since` says otherwise. */
+    counts(by, filter = {}) {
+        return this.#http.call("GET", "/v1/runs/counts", { query: { by, ...filter } });
+    }
+    /** Return the workers that gave a sign of life within an hour. */
+    workers() {
+        return this.#http.call("GET", "/v1/workers");
+    }
+    /** Return the queues in which runs wait, those with the most first. */
+    queues() {
+        return this.#http.call("GET", "/v1/queues");
+    }
+    /** Return what was counted in the last day at most, in rows of five minutes. */
+    metrics(query = {}) {
+        return this.#http.call("GET", "/v1/metrics", { query: { ...query } });
+    }
     /** Return one run as it is now. */
     getRun(runId) {
         return this.handle(runId).get();
     }
-    /** Return a page of the open questions that you may answer, over all runs, the newest first. */
+    /** Return a page of the questions that you may answer, over all runs, the newest first: open ones, unless `state` says otherwise. */
     approvals(query = {}) {
         return this.#http.call("GET", "/v1/approvals", { query: { ...query } });
     }

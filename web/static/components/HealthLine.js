@@ -40,8 +40,9 @@ function troubles(health, fleet) {
 function lateObserver(observer) {
   if (!observer?.is_late) return [];
   const { name, state, behind_s, dead_letters } = observer;
-  const behind = behind_s ? ` ${behind_s < 90 ? `${Math.round(behind_s)} s` : `${Math.round(behind_s / 60)} min`} behind` : "";
-  return [`observer ${name} is ${state === "running" ? "" : state}${behind || (dead_letters ? ` left with ${dead_letters} dead letters` : "")}`.replace(/ {2,}/g, " ")];
+  const behind = behind_s && `${behind_s < 90 ? `${Math.round(behind_s)} s` : `${Math.round(behind_s / 60)} min`} behind`;
+  const letters = dead_letters && `left with ${dead_letters} dead ${dead_letters === 1 ? "letter" : "letters"}`;
+  return [`observer ${name} is ${[state !== "running" && state, behind || letters].filter(Boolean).join(", ")}`];
 }
 
 // What the server names to those who may know of machines. A key that no worker has does not degrade it.

@@ -2,7 +2,7 @@
 
 import { fill, h } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
-import { threadHash } from "../hooks/useRoute.js";
+import { threadHash } from "../router.js";
 import { openLink, sendByLink } from "../services/api.js";
 import { ownerOf, threadKey } from "../state/me.js";
 import { errorWords } from "../state/words.js";

@@ -1,7 +1,11 @@
 import { h, icon } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
 
-/** Return a designed sentence for something that went wrong or is missing: what, why, and what to do. */
+/**
+ * Return a designed sentence for something that went wrong or is missing: what, why, and what to do.
+ *
+ * @param {{tone?: string, title?: string, text?: string, code?: string, actions?: [string, () => void][]}} given
+ */
 export function Notice({ tone = "bad", title, text, code, actions = [] }) {
   const mark = icon({ bad: "failed", wait: "waiting", plain: "unknown" }[tone] ?? "unknown");
   const buttons = actions.map(([label, act]) => h("button.btn", { type: "button", onclick: act }, label));

@@ -1,7 +1,7 @@
 import { fill, h, icon, say } from "../dom/h.js";
 import { cost, exactly, ticking, took } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
-import { threadHash } from "../hooks/useRoute.js";
+import { threadHash } from "../router.js";
 import { ownerWords, threadKey } from "../state/me.js";
 import { stateWords } from "../state/words.js";
 import { sentence } from "./Notice.js";
@@ -71,7 +71,8 @@ function clockOf(run) {
   return ticking(Date.now() - Date.parse(run.started_at ?? run.created_at));
 }
 
-function whyOf(run) {
+/** Return why a run waits or has failed, or an empty text. */
+export function whyOf(run) {
   const error = typeof run.error === "object" && run.error !== null ? run.error.message ?? run.error.code : run.error;
   if (run.status === "failed" || run.status === "dead") return error ?? run.reason ?? "";
   if (run.status === "queued") return run.reason === "answered" ? "answered; continues in a moment" : run.detail ?? run.reason ?? "queued";

@@ -1,7 +1,7 @@
 import { h } from "../dom/h.js";
 
 const KEYS = [
-  ["/", "Search threads"], ["n", "New conversation"], ["c", "Write"], ["Ctrl  Enter", "Give the text to the open run"], ["j  k", "Next and previous run on the board"], ["Enter", "Open the run"],
+  ["/", "Search threads"], ["n", "New conversation"], ["c", "Write"], ["Ctrl  Enter", "Give the text to the open run"], ["j  k", "Next and previous run on the board"], ["Enter", "Open the run"], ["x", "Choose the run, in the table"],
   ["b", "The board alone"], ["s", "Stop the run"], ["a  e  r", "Go to approve, edit, reject, or to what is asked"], ["Esc", "Stop typing, close"], ["?", "These keys"],
 ];
 

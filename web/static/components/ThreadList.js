@@ -5,7 +5,7 @@ import { visible } from "../dom/visible.js";
 import { OVER } from "../state/story.js";
 import { ownerWords } from "../state/me.js";
 import { stateWords } from "../state/words.js";
-import { threadHash } from "../hooks/useRoute.js";
+import { threadHash } from "../router.js";
 
 const MOST = 100;
 

@@ -66,6 +66,7 @@ const PATHS = {
   plus: [["path", { d: "M8 3v10M3 8h10", fill: "none" }]],
   stop: [["rect", { x: 4, y: 4, width: 8, height: 8, rx: 1.5, fill: "currentColor", stroke: "none" }]],
   talk: [["path", { d: "M2.5 3.5h11v7.5H7.5L4.5 13.5V11h-2z", fill: "none" }]],
+  search: [["circle", { cx: 7, cy: 7, r: 4, fill: "none" }], ["path", { d: "M10 10l3.5 3.5", fill: "none" }]],
   board: [["path", { d: "M2.5 3h3.2v10H2.5zM6.9 3h3.2v6H6.9zM11.3 3h2.2v8h-2.2z", fill: "none" }]],
 };
 

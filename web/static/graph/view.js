@@ -1,6 +1,7 @@
 // The graph of a workflow's run: made once from its definition; what the run does then changes what the nodes and edges look like.
 
 import { fill, h, say } from "../dom/h.js";
+import { addStyles } from "../dom/styles.js";
 import { getWorkflowOf } from "../services/api.js";
 import { errorWords } from "../state/words.js";
 import { isOver } from "../state/story.js";
@@ -18,16 +19,6 @@ import { summaryWords } from "./words.js";
 const STYLE = "/static/style/graph.css";
 const REST = 9;
 const workflows = new Map();
-let style = null;
-
-/** Add the graph's stylesheet, which no other view needs, once. */
-function loadStyle() {
-  style ??= new Promise((resolve) => {
-    const link = h("link", { rel: "stylesheet", href: STYLE, onload: resolve, onerror: resolve });
-    document.head.append(link);
-  });
-  return style;
-}
 
 /** Return the workflow of a run, read once: a run keeps the definition that it was started with. */
 function workflowOf(story) {
@@ -71,7 +62,7 @@ export class GraphView {
   async #load() {
     this.element.replaceChildren(LoadingIndicator("Loading the workflow"));
     try {
-      [this.#loaded] = await Promise.all([workflowOf(this.story), loadStyle()]);
+      [this.#loaded] = await Promise.all([workflowOf(this.story), addStyles(STYLE)]);
       this.element.replaceChildren(this.figure);
       this.update();
     } catch (error) {

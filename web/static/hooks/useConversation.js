@@ -215,8 +215,11 @@ export class Conversation {
       if (visit !== this.#visit) return;
       const [thread, messages] = await Promise.all([getThread(this.threadId), getConversationHistory(this.threadId)]).catch(() => [null, []]);
       if (!thread || visit !== this.#visit) return;
-      const known = new Set(this.stories.map((story) => story.run_id));
-      for (const story of storiesOf(thread, messages)) {
+      const known = new Map(this.stories.map((story) => [story.run_id, story]));
+      const read = storiesOf(thread, messages), turns = new Set(read.map((story) => story.run_id));
+      // A message that was removed since the last reading is no turn any more, and its run is still listed.
+      for (const { run_id: id } of thread.runs) if (known.has(id) && !turns.has(id)) this.withdraw(known.get(id));
+      for (const story of read) {
         if (known.has(story.run_id)) continue;
         this.stories.push(story);
         this.view.showStory(story);

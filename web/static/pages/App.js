@@ -18,8 +18,8 @@ import { useHealth } from "../hooks/useHealth.js";
 import { useKeys } from "../hooks/useKeys.js";
 import { useLocalChatHistory } from "../hooks/useLocalChatHistory.js";
 import { useRate } from "../hooks/useRate.js";
-import { threadHash, useRoute } from "../hooks/useRoute.js";
 import { useTicker } from "../hooks/useTicker.js";
+import { followAddress, threadHash, threadOfRoute } from "../router.js";
 import { useTurnActions } from "../hooks/useTurnActions.js";
 import { listAgents, listThreads, listWorkflows } from "../services/api.js";
 import { beginSignIn, signOut } from "../services/signIn.js";
@@ -28,6 +28,8 @@ import { fleetOf } from "../state/fleet.js";
 import { leave } from "./Entry.js";
 import { ownerOf, threadOf } from "../state/me.js";
 import { isPiece } from "../state/story.js";
+import { signal } from "../dom/live.js";
+import { Views } from "../views/views.js";
 
 const THREADS_PAUSE_MS = 700;
 
@@ -57,15 +59,18 @@ export class App {
     this.chat = new ChatWindow(this.#chatCallbacks());
     this.conversation = new Conversation(this.chat, this.history);
     this.act = useTurnActions(this.conversation, { onFork: (threadId) => { location.hash = threadHash(threadId); } });
+    /** The state of the board's connection. */
+    this.line = signal({ name: "connecting" });
+    this.views = new Views(this);
     this.board = new Board({ board: () => this.feed.board, nameOf: this.nameOf, onRetry: () => this.feed.hurry() });
   }
 
   mount(root) {
-    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.nav.tabs, this.keys.element, this.over.element);
+    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.views.element, this.nav.tabs, this.keys.element, this.over.element);
     this.root = root;
     this.feed = useBoard({ onRuns: this.noteRuns, onLine: (state) => this.#boardLine(state) });
     this.health = useHealth((health) => this.healthLine.show(health));
-    this.replaceRoute = useRoute((route) => this.#go(route));
+    this.replaceRoute = followAddress((route) => this.#go(route));
     this.feed.start();
     this.readAgents();
     this.readWorkflows();
@@ -171,11 +176,15 @@ export class App {
   }
 
   #go(route) {
-    this.wasOnBoard = document.body.dataset.page === "board"; // then no field takes the focus, so that plain keys work further
-    document.body.dataset.page = route.name === "board" ? "board" : "talk";
-    if (route.name === "board") this.#tab("board", false);
-    else this.#open(route.name === "approval" ? { name: "new" } : route);
-    this.#showLink(route.token);
+    this.wasElsewhere = document.body.dataset.page !== "talk"; // then no field takes the focus, so that plain keys work further
+    const isLanes = route.name === "board" && route.query.as === "lanes";
+    const isView = !isLanes && this.views.has(route.name);
+    document.body.dataset.page = isLanes ? "board" : isView ? "view" : "talk";
+    if (isView) this.views.show(route);
+    else this.views.hide();
+    if (isLanes || isView) this.#tab("board", false);
+    else this.#open(route);
+    this.#showLink(route.params.token);
     this.#menu(false);
     this.#mark();
   }
@@ -191,13 +200,15 @@ export class App {
     (await this.link).open(token);
   }
 
-  #open({ name, threadId, runId }) {
+  #open(route) {
+    const isThread = route.name === "thread", { runId } = route.params;
+    const threadId = isThread ? threadOfRoute(route) : null;
     this.#tab("talk", false);
     // Another principal's conversation is read; a message would begin one's own.
     document.body.toggleAttribute("data-others", Boolean(threadId && threadOf(threadId).owner));
-    if (name === "new" || threadId !== this.conversation.threadId) {
+    if (!isThread || threadId !== this.conversation.threadId) {
       this.rate.reset();
-      if (name === "new") this.#openNew();
+      if (!isThread) this.#openNew();
       else this.conversation.open(threadId).then(() => runId && this.chat.scrollToRun(runId));
       this.composer.write(this.history.draft(threadId));
     } else if (runId) this.chat.scrollToRun(runId);
@@ -208,7 +219,7 @@ export class App {
     this.chat.showWelcome(this.#welcome());
     paintSoon(this.#showHead);
     this.#showDemo();
-    if (!this.wasOnBoard && matchMedia("(min-width: 761px)").matches) this.composer.focus();
+    if (!this.wasElsewhere && matchMedia("(min-width: 761px)").matches) this.composer.focus();
   }
 
   #welcome() {
@@ -255,6 +266,7 @@ export class App {
   }
 
   #boardLine(state) {
+    this.line.value = state;
     this.board.showLine(state);
     if (state.name === "refused") this.#refused(state.error);
     document.body.dataset.line = state.name;
@@ -317,15 +329,16 @@ export class App {
   }
 
   #mark() {
-    const board = document.body.dataset.page === "board";
-    this.nav.mark(board ? "board" : this.conversation.threadId ? "" : "new", document.body.dataset.tab);
+    const isElsewhere = document.body.dataset.page !== "talk";
+    this.nav.mark(isElsewhere ? "board" : this.conversation.threadId ? "" : "new", document.body.dataset.tab);
     this.threads.mark(this.conversation.threadId);
     this.board.mark(this.conversation.threadId);
   }
 
   #tab(tab, byHand = true) {
+    if (byHand && tab === "board") return void (location.hash = "#/board");
     document.body.dataset.tab = tab;
-    if (byHand && tab === "talk" && document.body.dataset.page === "board") location.hash = this.conversation.threadId ? threadHash(this.conversation.threadId) : "#/";
+    if (byHand && tab === "talk" && document.body.dataset.page !== "talk") location.hash = this.conversation.threadId ? threadHash(this.conversation.threadId) : "#/";
     this.#mark();
   }
 
@@ -342,12 +355,13 @@ export class App {
   #bindKeys() {
     const approval = (decision) => () => this.chat.openApproval()?.press(decision);
     useKeys({
-      "/": () => this.#search(),
+      "/": () => (this.views.view?.keys?.["/"] ?? (() => this.#search()))(),
       n: () => { location.hash = "#/"; },
       c: () => this.composer.focus(),
-      j: () => this.board.step(1),
-      k: () => this.board.step(-1),
-      b: () => { location.hash = document.body.dataset.page === "board" ? this.#back() : "#/board"; },
+      j: () => (this.views.view?.keys?.j ?? (() => this.board.step(1)))(),
+      k: () => (this.views.view?.keys?.k ?? (() => this.board.step(-1)))(),
+      x: () => this.views.view?.keys?.x?.(),
+      b: () => { location.hash = document.body.dataset.page === "talk" ? "#/board" : this.#back(); },
       s: () => this.conversation.stop(),
       a: approval("approve"),
       e: approval("edit"),

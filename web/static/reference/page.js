@@ -109,10 +109,15 @@ function keepInSight(list, entry) {
   if (above < list.scrollTop || above + entry.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = above - list.clientHeight / 3;
 }
 
-try {
-  const answer = await fetch("/openapi.json");
-  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-  show(await answer.json());
-} catch (error) {
-  fill(root, h("p.boot", {}, `The description of the calls could not be read: ${error.message}. Reload the page.`));
+/** Read the document and show its calls. */
+async function start() {
+  try {
+    const answer = await fetch("/openapi.json");
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    show(await answer.json());
+  } catch (error) {
+    fill(root, h("p.boot", {}, `The description of the calls could not be read: ${error.message}. Reload the page.`));
+  }
 }
+
+start();

@@ -128,6 +128,34 @@ export async function listThreads(search = "") {
   return (await server.threads({ limit: 100, search: search.slice(0, 200) })).threads;
 }
 
+/** Return {runs, next?}: a page of the runs that a query names. */
+export function listRuns(query, signal) {
+  return http.call("GET", "/v1/runs", { query, signal });
+}
+
+/** Return one run with its open questions. */
+export function getRun(runId) {
+  return server.getRun(runId);
+}
+
+const MOST_STEPS = 5000;
+
+/** Return the steps of a run in their order, up to 5,000. */
+export async function getSteps(runId) {
+  const steps = [];
+  let page;
+  do {
+    page = await server.handle(runId).steps({ limit: 200, ...(page ? { after: page.next } : {}) });
+    steps.push(...page.steps);
+  } while (page.next && steps.length < MOST_STEPS);
+  return steps;
+}
+
+/** Return {total, groups, rest?}: how many runs a query names, `by` one of their facts. */
+export function countRuns(by, query, signal) {
+  return http.call("GET", "/v1/runs/counts", { query: { by, ...query }, signal });
+}
+
 /** Return one thread with its runs: all of them by id and state, the latest with cost and duration. */
 export async function getThread(key) {
   const { id, owner } = threadOf(key);

@@ -4,16 +4,16 @@
 const NAME = "callboard:1:token";
 // Not among what is kept of conversations, which goes when another person reads.
 const CSRF = "callboard:csrf";
-const GIVEN = /^#token=([A-Za-z0-9._~+/-]+=*)$/;
+const GIVEN = /^#token=([A-Za-z0-9._~+/-]+=*)(?:&to=(\/[^&]*))?$/;
 let token = "";
 let csrfToken = "";
 
 /** Take the token out of the address, if it has one, so that history and shared links do not; returns whether it had. */
 export function takeToken() {
-  const [, given] = GIVEN.exec(location.hash) ?? [];
+  const [, given, to] = GIVEN.exec(location.hash) ?? [];
   if (!given) return false;
   keepToken(given);
-  history.replaceState(null, "", "#/");
+  history.replaceState(null, "", `#${to ?? "/"}`);
   return true;
 }
 

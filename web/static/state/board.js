@@ -1,5 +1,6 @@
 // The runs on the board, in lanes, and how many there are of each kind: more than it shows, where they are many.
 
+import { signal } from "../dom/live.js";
 import { OVER } from "./story.js";
 
 /** The lanes in reading order. */
@@ -11,6 +12,8 @@ const STATES = { questions: ["questions"], running: ["running"], waiting: ["wait
 export class BoardState {
   #runs = new Map();
   #counts = {};
+  /** Changes with each event. */
+  changes = signal(0);
 
   /** Take a `snapshot`, a `run` or a `board` event; returns the summaries that changed. */
   apply(event, data) {
@@ -18,6 +21,7 @@ export class BoardState {
     if (event === "run") this.#runs.set(data.run_id, data);
     if (event === "board") for (const runId of data.gone) this.#runs.delete(runId);
     this.#counts = data.counts ?? this.#counts;
+    this.changes.value += 1;
     return event === "snapshot" ? data.runs : event === "run" ? [data] : [];
   }
 
@@ -35,9 +39,14 @@ export class BoardState {
     return this.#runs.get(runId);
   }
 
+  /** Return how many runs of a state there are, `questions` among the waiting ones, shown or not. */
+  number(state) {
+    return this.#counts[state] ?? 0;
+  }
+
   /** Return how many runs a lane has, shown or not; undefined for those that ended well, which are not counted. */
   total(lane) {
-    const others = lane === "waiting" ? this.#count("questions") : 0;
+    const others = lane === "waiting" ? this.number("questions") : 0;
     return STATES[lane] && this.#count(...STATES[lane]) - others;
   }
 
@@ -53,7 +62,7 @@ export class BoardState {
   }
 
   #count(...names) {
-    return names.reduce((sum, name) => sum + (this.#counts[name] ?? 0), 0);
+    return names.reduce((sum, name) => sum + this.number(name), 0);
   }
 }
 

@@ -1,4 +1,4 @@
-"""The modules of the page's graph, run by Node without a page."""
+"""The page's modules, run by Node without a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tests.conftest import need
 Module = Callable[[str, Any], Any]
 SCRIPT = """
 import {{ readFileSync }} from "node:fs";
-const graph = "file://{static}/graph";
+const page = "file://{static}";
+globalThis.requestAnimationFrame = (job) => setTimeout(job, 0);
+const frame = () => new Promise((resolve) => setTimeout(resolve, 5));
 const argument = JSON.parse(readFileSync(0, "utf8"));
 const work = async () => {{ {body} }};
 console.log(JSON.stringify(await work()));

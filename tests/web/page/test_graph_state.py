@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from tests.web.graph.conftest import Module
-from tests.web.graph.workflows import LOOPS, Workflow, workflow
+from tests.web.page.conftest import Module
+from tests.web.page.workflows import LOOPS, Workflow, workflow
 
 pytestmark = pytest.mark.parity
 
 STATE = """
-  const { graphState } = await import(`${graph}/state.js`);
+  const { graphState } = await import(`${page}/graph/state.js`);
   const { nodes, edges } = graphState(argument.workflow, argument.story);
   return { nodes: Object.fromEntries(nodes), edges };
 """
 ITEMS = """
-  const { itemList } = await import(`${graph}/state.js`);
+  const { itemList } = await import(`${page}/graph/state.js`);
   return itemList(argument.workflow, argument.story, argument.id);
 """
 FOLD = """
-  const { newStory, applyEvent } = await import(`${graph}/../state/story.js`);
+  const { newStory, applyEvent } = await import(`${page}/state/story.js`);
   const story = newStory();
   argument.forEach((event, i) => applyEvent(story, { type: "node", path: [], seq: i + 1, ...event }));
   return story.nodes;
 """
-WAITS = "return (await import(`${graph}/../state/words.js`)).waitWords(argument);"
-CALLS = "return (await import(`${graph}/calls.js`)).graphOfCalls(argument);"
+WAITS = "return (await import(`${page}/state/words.js`)).waitWords(argument);"
+CALLS = "return (await import(`${page}/graph/calls.js`)).graphOfCalls(argument);"
 CHOICE = workflow(
     "start choose",
     "choose pay branch-0",

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.web.graph.conftest import Module
-from tests.web.graph.workflows import LOOPS, Workflow, random_workflow, workflow
+from tests.web.page.conftest import Module
+from tests.web.page.workflows import LOOPS, Workflow, random_workflow, workflow
 
 pytestmark = pytest.mark.parity
 
-LAYOUT = "const { layout } = await import(`${graph}/layout.js`); return argument.map((each) => layout(each));"
+LAYOUT = "const { layout } = await import(`${page}/graph/layout.js`); return argument.map((each) => layout(each));"
 BODIES = """
-  const { bodiesOf } = await import(`${graph}/layout.js`);
+  const { bodiesOf } = await import(`${page}/graph/layout.js`);
   return Object.fromEntries([...bodiesOf(argument.nodes, argument.edges)].map(([id, body]) => [id, [...body].sort()]));
 """
 RANDOM = [random_workflow(seed) for seed in range(20)]

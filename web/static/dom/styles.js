@@ -1,0 +1,26 @@
+// @ts-check
+// Stylesheets that the first load does without.
+
+/** @type {Map<string, Promise<void>>} */
+const sheets = new Map();
+
+/**
+ * Load a stylesheet once; resolves when it applies, or cannot be had: what it would style is shown in any case.
+ *
+ * @param {string} path
+ * @returns {Promise<void>}
+ */
+export function addStyles(path) {
+  const known = sheets.get(path);
+  if (known) return known;
+  const link = document.createElement("link");
+  link.rel = "stylesheet";
+  link.href = import.meta.resolve(path); // the import map names the file by its content
+  const loaded = new Promise((/** @type {(value: void) => void} */ resolve) => {
+    link.onload = () => resolve();
+    link.onerror = () => (sheets.delete(path), link.remove(), resolve());
+  });
+  sheets.set(path, loaded);
+  document.head.append(link);
+  return loaded;
+}

@@ -1,0 +1,72 @@
+// @ts-check
+// The columns of a table of runs.
+
+import { h, say } from "../../dom/h.js";
+import { ago, cost, count, exactly, plural, ticking, took } from "../../dom/format.js";
+import { visible } from "../../dom/visible.js";
+import { whyOf } from "../../components/RunCard.js";
+import { ownerOf } from "../../state/me.js";
+import { stateWords } from "../../state/words.js";
+import { choiceColumn, textColumn } from "../../ui/Table.js";
+
+/** @typedef {import("../../ui/Table.js").Row} Row */
+/** @typedef {import("../../ui/Table.js").Column} Column */
+
+/**
+ * Return the columns. `clock` is a signal that changes each second, which the open runs' times follow.
+ *
+ * @param {{nameOf: (id: string, name?: string) => string, chosen: any, clock: import("../../dom/live.js").Signal<number>}} given
+ * @returns {Column[]}
+ */
+export function runColumns({ nameOf, chosen, clock }) {
+  return [
+    choiceColumn(signOf, chosen),
+    textColumn("agent", "Agent", (row) => ofRun(row, ({ agent, agent_name }) => visible(nameOf(agent, agent_name)), plural(row.cause?.count ?? 0, "run"))),
+    { name: "what", title: "What", show: (cell, row) => showWhat(cell, row, nameOf) },
+    textColumn("doing", "Doing, or waits for", (row) => ofRun(row, (run) => visible(whyOf(run)), row.cause ? `the last ${ago(row.cause.latest_at)}` : "")),
+    textColumn("for", "For", (row) => ofRun(row, (run) => lengthOf(run, clock), ""), { isNumber: true }),
+    textColumn("tokens", "Tokens", (row) => ofRun(row, tokensOf, ""), { isNumber: true }),
+    textColumn("cost", "Cost", (row) => ofRun(row, ({ cost_usd }) => (cost_usd ? cost(cost_usd) : ""), ""), { isNumber: true }),
+    textColumn("owner", "Owner", (row) => ofRun(row, ({ principal }) => visible(ownerOf(principal)), "")),
+  ];
+}
+
+/** @type {(row: Row, textOf: (run: any) => string, otherwise: string) => string} */
+function ofRun(row, textOf, otherwise) {
+  return row.run && !row.cause ? textOf(row.run) : row.cause ? otherwise : "";
+}
+
+/** @type {(row: Row) => {name: string, words: string}} */
+function signOf({ run, more, cause }) {
+  if (cause) return { name: "failed", words: "failed" };
+  return more ? { name: "", words: "" } : { name: run.status, words: stateWords(run.status, run.reason) };
+}
+
+/** @type {(cell: HTMLElement, row: Row, nameOf: (id: string, name?: string) => string) => void} */
+function showWhat(cell, row, nameOf) {
+  if (!cell.firstChild) cell.append(h("a"), h("span.soft"));
+  const [link, note] = /** @type {[HTMLAnchorElement, HTMLElement]} */ (/** @type {unknown} */ (cell.children));
+  if (link.getAttribute("href") !== row.href) link.setAttribute("href", row.href ?? "");
+  link.classList.toggle("mono", Boolean(row.cause));
+  if (row.more) {
+    say(link, `and ${count(row.more)} more`);
+  } else if (row.cause) {
+    say(link, row.cause.value);
+    say(note, visible(row.cause.agents.slice(0, 3).map((/** @type {any} */ { agent, count: number }) => `${nameOf(agent)} ${count(number)}`).join(", ")));
+  } else {
+    say(link, `${row.run.kind === "tool" ? "⚙ " : ""}${visible(row.run.title ?? row.run.run_id)}`);
+    link.title = [visible(row.run.title ?? ""), row.run.run_id, exactly(row.run.created_at)].filter(Boolean).join("\n");
+  }
+}
+
+/** @type {(run: any, clock: import("../../dom/live.js").Signal<number>) => string} */
+function lengthOf(run, clock) {
+  if (run.ended_at) return took({ duration_ms: run.duration_ms ?? Date.parse(run.ended_at) - Date.parse(run.created_at), work_ms: run.work_ms }).split(",")[0];
+  return ticking(clock.value - Date.parse(run.started_at ?? run.created_at));
+}
+
+/** @type {(run: any) => string} */
+function tokensOf({ usage }) {
+  const total = (usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0);
+  return total ? count(total) : "";
+}

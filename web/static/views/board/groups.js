@@ -1,0 +1,65 @@
+// @ts-check
+// The runs of the board as the rows of its table: grouped by what a person has to do about them.
+
+import { count } from "../../dom/format.js";
+import { addressOf } from "../../router.js";
+import { LANES } from "../../state/board.js";
+
+/** @typedef {import("../../ui/Table.js").Row} Row */
+
+/** The query of the runs that failed within a day. */
+export const FAILED = { code: "any", since: "24h" };
+/** Each group: its title, the note behind its number, and the query of all of its runs. */
+const GROUPS = /** @type {Record<string, {title: string, query?: Record<string, string>}>} */ ({
+  questions: { title: "Need a person", query: { status: "waiting" } },
+  running: { title: "Running", query: { status: "running" } },
+  queued: { title: "Queued", query: { status: "queued" } },
+  waiting: { title: "Waiting", query: { status: "waiting" } },
+  failed: { title: "Failed in 24 hours", query: FAILED },
+  ended: { title: "Ended" },
+});
+/** Most rows of a group until it is asked for alone. */
+const MOST = 40;
+
+/**
+ * Return the rows of the board: a heading for each group with runs, its runs, and where the rest is. Failures come first
+ * among what has ended, one row for each cause.
+ *
+ * @param {import("../../state/board.js").BoardState} board
+ * @param {{value: string, count: number, latest_at: string, agents: {agent: string, count: number}[]}[]} causes
+ * @param {(run: any) => Row} rowOf returns the same row for the same summary
+ * @returns {Row[]}
+ */
+export function boardRows(board, causes, rowOf) {
+  const lanes = board.lanes();
+  /** @type {Record<string, any[]>} */
+  const groups = { ...lanes, queued: lanes.waiting.filter(isQueued), waiting: lanes.waiting.filter((/** @type {any} */ run) => !isQueued(run)) };
+  const names = LANES.flatMap((name) => (name === "waiting" ? ["queued", "waiting"] : [name]));
+  /** @type {Record<string, number>} */
+  const numbers = { questions: board.number("questions"), running: board.number("running"), queued: board.number("queued"), waiting: board.number("waiting") - board.number("questions"), failed: board.number("failed"), ended: 0 };
+  return names.flatMap((name) => groupRows(name, name === "failed" ? causes.map(causeRow) : groups[name].slice(0, MOST).map(rowOf), numbers[name]));
+}
+
+/** @type {(name: string, rows: Row[], total: number) => Row[]} */
+function groupRows(name, rows, total) {
+  if (!rows.length) return [];
+  const { title, query } = GROUPS[name];
+  const number = name === "ended" ? "latest" : count(total);
+  const rest = query && name !== "failed" && total > rows.length ? [moreRow(name, total - rows.length, query)] : [];
+  return [{ key: `group ${name}`, isHeading: true, group: name, title, number }, ...rows, ...rest];
+}
+
+/** @type {(cause: {value: string, count: number, latest_at: string, agents: {agent: string, count: number}[]}) => Row} */
+function causeRow(cause) {
+  return { key: `cause ${cause.value}`, cause, href: addressOf("/board", {}, { ...FAILED, code: cause.value }) };
+}
+
+/** @type {(name: string, number: number, query: Record<string, string>) => Row} */
+function moreRow(name, number, query) {
+  return { key: `more ${name}`, more: number, href: addressOf("/board", {}, query) };
+}
+
+/** @type {(run: any) => boolean} */
+function isQueued(run) {
+  return run.status === "queued";
+}
