@@ -36,6 +36,8 @@ from bus.journal.log.line import to_line, unpack
 from bus.journal.readers import Line
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import decode
+from cli.output.markdown import MAX_LINE_CHARS, line_rows, table_rows
+from cli.output.table import Column, Table
 from config.database.error_codes import named_error
 from config.definitions.guardrails.checks import Checks
 from config.definitions.schemas.json_schema import check_schema, schema_errors
@@ -277,6 +279,9 @@ ON_A_THREAD: Mapping[str, Callable[[str], object]] = {
     "a template": _template,
     "a template's data": lambda text: _rendered("{{ input.a | replace('a', 'b') | urlencode | tojson }}", text),
     "an expression in CEL": split_texts,
+    "Markdown on a terminal": lambda text: [line_rows(line[:MAX_LINE_CHARS], 80) for line in text.split("\n")],
+    "a table in Markdown": lambda text: table_rows(["| a |", "|-|", text[:MAX_LINE_CHARS]], 80),
+    "a title in a list": lambda text: Table("title", [Column("TITLE", "title")]).lines([{"title": text}], 80),
 }
 """What a thread works on where the text is long (``agents/tools/results.py``), or always."""
 IN_PIECES: Mapping[str, Callable[[str], object]] = {

@@ -11,8 +11,9 @@ import yaml
 from agents.tools.schema import build_tool
 from bus.broker.celery_config import celery_config
 from bus.payloads import DELTA_TYPES, EVENT_TYPES
+from cli import COMMANDS
+from cli.dev.commands.docs import llms_txt
 from cli.dev.own_files import copy, own_files
-from cli.main import COMMANDS
 from config.database.migrate import migrate
 from config.definitions.agent import DefinitionFields
 from config.definitions.loading import load_definition
@@ -124,6 +125,17 @@ MADE_BY_USERS = {"config/capabilities/"}
 """Paths that the pages ask the reader to make."""
 
 
+def test_a_tutorial_says_what_comes_of_it_what_to_break_and_where_to_read_on():
+    """tests/journeys/test_tutorials.py plays them."""
+    for path in (DOCS / "tutorials").rglob("*.md"):
+        text = path.read_text()
+        headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+
+        assert text.partition("\n\n")[2].startswith("In "), path
+        assert any("Break it" in heading for heading in headings), path
+        assert headings[-1] == "Read on", path
+
+
 def test_the_index_lists_every_page_once():
     """A decision is listed in docs/decisions/README.md."""
     index = DOCS / "README.md"
@@ -133,6 +145,10 @@ def test_the_index_lists_every_page_once():
     numbered = set((DOCS / "decisions").glob("0*.md"))
 
     assert sorted(listed) == sorted(str(path.relative_to(ROOT)) for path in {*pages} - numbered - {index})
+
+
+def test_the_list_for_language_models_is_that_of_the_index():
+    assert page("llms.txt") == llms_txt(), "./callboard docs writes it"
 
 
 def test_the_index_is_of_four_kinds():
@@ -180,7 +196,7 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md", "docs/agents.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/agents.md"])
 def test_the_agents_of_the_pages_can_be_read(name, tmp_path):
     snippets = examples((ROOT / name).read_text(), "yaml")
 
@@ -192,7 +208,7 @@ def test_the_agents_of_the_pages_can_be_read(name, tmp_path):
     assert snippets
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md", "docs/tools.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/tools.md"])
 def test_the_tools_of_the_pages_can_be_built(name):
     names: dict = {"__name__": "example"}
     exec(examples((ROOT / name).read_text(), "python")[0], names)  # the page's own code is what is tested

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterable
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import COMMANDS, DEVELOPERS
+from cli import COMMANDS, DEVELOPERS, EXAMPLES
 from config.folders import FOLDERS, ROOT
 from config.settings import Settings
 from tests.house_counts import counts
@@ -232,6 +233,33 @@ def test_every_command_is_there_and_has_help(name):
 
     assert result.exit_code == 0, result.output
     assert result.output.startswith(f"Usage: cli {name}")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_ends_with_examples_that_its_options_allow(name):
+    from click.testing import CliRunner
+
+    from cli.main import cli
+
+    ending = CliRunner().invoke(cli, [name, "--help"], terminal_width=200).output.partition("Examples:\n")[2]
+    lines = [line.strip() for line in ending.splitlines()]
+
+    assert 2 <= len(lines) <= 4 or name in ("completion", "web", "worker", "observe"), lines
+    assert all("./callboard" in line for line in lines)
+    for line in EXAMPLES[name]:
+        words = shlex.split(line.partition("|")[0].partition(">")[0])
+        if words[0] in COMMANDS:
+            assert _unknown_options(cli, words) == []
+
+
+def _unknown_options(cli, words):
+    """Return the options among the words that the command which they name does not have."""
+    command = cli.get_command(None, words[0])
+    members = getattr(command, "members", None) or getattr(command, "commands", {})
+    command = members.get(words[1], command) if len(words) > 1 else command
+    names = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    own = words[: words.index("--")] if "--" in words else words
+    return [word for word in own if word.startswith("-") and word not in names]
 
 
 @pytest.mark.parity

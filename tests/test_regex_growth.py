@@ -25,12 +25,15 @@ BOUNDED = {
         for name in ("reader", "schema_filler", "tool_calls")
     },
     "agents/tools/calculator.py": "an expression has at most 500 characters",
+    "cli/dev/commands/docs.py": "the documents are the repository's own",
+    "web/page_modules.py": "the page's modules are the repository's own",
 }
 """Where a text is short before a pattern sees it, and why."""
 NOT_CUT = ("result", "content", "text_of")
 """Names by which such a file reaches text that is not: patterns that look at it have to be linear all the same."""
 NEVER_FAILS = {
     r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)': "behind its possessive loops stands a quote, or the text ends",
+    r'(?:([A-Za-z_]+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))': "its last part takes what it began with",
     r".+?[.!?](?=\s|$)|.+$": "of 600 characters without a line end (ThinkingItem.js)",
 }
 """Patterns whose run ends in what always matches, which the analysis cannot see."""

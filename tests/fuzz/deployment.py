@@ -39,7 +39,7 @@ edges:
 
 
 WEBHOOK = "format: standard\nsecret: ${HOOK_SECRET}\nstart: {agent: assistant, input: '{{ body }}'}\n"
-HOOK_SECRET = "whsec_dGhlIGZ1enplcnMnIG93bg=="
+HOOK_SECRET = "whsec_dGhlIGZ1enplcnMnIG93biBzZWNyZXQsIGxvbmc="
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

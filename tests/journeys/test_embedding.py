@@ -18,11 +18,9 @@ from cli.supervisor.child import guarded
 from config.folders import ROOT
 from config.redis.url import broker_form
 from tests.clients.python.served_tools import MODES, connected
-from tests.fleet import bare_environment, keep_turn
+from tests.fleet import bare_environment
 from tests.journeys.up import Up
-from tests.ports import free_port
 from tests.processes import run_python
-from tests.test_docs import examples
 from tests.venvs import Venv, foreign_environment
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -163,55 +161,3 @@ def test_an_agent_uses_what_the_shop_serves(venv: Venv, shop: Path, tmp_path: Pa
 
     assert "'copies': 3" in ran.stdout, ran.stdout + ran.stderr
     assert "hides" not in ran.stderr, "nothing of the shop is imported"
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """The checkout as the page's blocks see it, with a copy of the client, since pip builds it where it is."""
-    folder = tmp_path / "callboard"
-    shutil.copytree(ROOT / "clients" / "python", folder / "clients" / "python")
-    for name in ("callboard", "docs"):
-        (folder / name).symlink_to(ROOT / name)
-    return folder
-
-
-def test_the_blocks_of_the_page_set_everything_up_in_their_order(
-    checkout: Path, redis_url: str, tmp_path: Path
-) -> None:
-    port = free_port()
-    replaced = {
-        "/srv/callboard": str(checkout),
-        "/srv/shop": str(tmp_path / "shop"),
-        "redis://127.0.0.1:6379/0": broker_form(redis_url),
-        "127.0.0.1:8000": f"127.0.0.1:{port}",
-    }
-    variables, *blocks = examples((ROOT / "docs" / "embedding.md").read_text(), "sh")
-    for written, ours in replaced.items():
-        assert written in variables
-        assert not any(written in block for block in blocks), "one block has all that a reader changes"
-        variables = variables.replace(written, ours)
-    keep_turn(tmp_path / "state")
-    state = {"CALLBOARD_STATE_DIR": str(tmp_path / "state"), "CALLBOARD_PORT": str(port), "CALLBOARD_NO_CONFIG": "1"}
-    state |= {"CALLBOARD_WORKERS": "1", "PIP_NO_COMPILE": "0"}  # pip reads a 0 here as that it shall not compile
-
-    @contextmanager
-    def terminal(*those: str) -> Iterator[subprocess.Popen[str]]:
-        """Run blocks in a shell; the last command replaces it, so that it ends with the test."""
-        *lines, last = "".join((variables, *those)).splitlines()
-        command = guarded(("bash", "-ec", "\n".join((*lines, f"exec {last}"))))
-        with subprocess.Popen(command, env=foreign_environment(**state), stdout=subprocess.PIPE, text=True) as process:
-            try:
-                yield process
-            finally:
-                process.terminate()
-
-    copy, start, work, ask = blocks
-    with terminal(copy) as copying:
-        assert copying.wait() == 0
-    with terminal(start) as up:
-        assert any("Callboard is up at" in line for line in up.stdout or ())
-        with terminal(work), terminal("cd $SHOP\n", ask) as asking:
-            answers = asking.communicate()[0]
-
-    assert IN_STOCK in answers
-    assert "'copies': 3" in answers

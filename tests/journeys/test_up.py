@@ -64,6 +64,19 @@ def assert_works_a_run_off(up, *, servers):
     assert "391" in end["output"]
     assert up.get("/ready") == {"status": "ready"}
     assert len(up.children("unixsocket")) == servers
+    assert counted_ends(up) == [1.0]
+
+
+def counted_ends(up):
+    """The ended runs that `/metrics` has counted, of each label; the worker looks for new events every 2.5 s."""
+    until = time.monotonic() + 20
+    while True:
+        with urllib.request.urlopen(f"{up.address}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        counts = [float(line.split()[-1]) for line in lines if line.startswith("callboard_runs_ended_total{")]
+        if counts or time.monotonic() > until:
+            return counts
+        time.sleep(0.2)  # another process; only its answers tell
 
 
 def assert_all_has_ended(up, children):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from handlers.worker.slots import SlotPool
 
 
@@ -150,3 +152,21 @@ def test_of_two_that_have_to_be_alone_and_were_admitted_before_their_rows_were_r
     assert slots.admit("first")
     assert slots.admit("first", is_suspect=True, must_be_alone=True, again=True)
     assert not slots.admit("second")
+
+
+def test_a_process_that_ends_waits_for_a_run_that_is_being_claimed() -> None:
+    slots, ended = SlotPool(2), threading.Event()
+    assert slots.take("claimed soon")  # and not admitted yet
+
+    def wait() -> None:
+        slots.wait()
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+    slots.close()
+    assert not ended.wait(0.05)
+    slots.give_back()
+
+    assert ended.wait(5)
+    assert not slots.take("late")

@@ -1,4 +1,4 @@
-"""Tasks of the shop that have an agent do something."""
+"""Tasks of the shop: some have an agent do something, and one is an agent's tool."""
 
 import os
 from typing import Any
@@ -37,6 +37,12 @@ def fetch_answer(self: Task, run_id: str) -> Any:
     except TimeoutError as error:
         raise self.retry() from error
     return answer_of(end)
+
+
+@app.task
+def reserve(title: str, copies: int) -> str:
+    """Reserve copies of a book; an agent has it as a tool (callboard_tasks/shop.yaml)."""
+    return f"{copies} copies of {title} are reserved"
 
 
 def answer_of(end: EndEvent) -> Any:
