@@ -128,7 +128,7 @@ def test_a_worker_process_for_each_run_loses_no_trace(brisk_harness: AppHarness,
     run_ids = start(brisk_harness, calls_once(pace=1000))
     options = ("--pool", "processes", "--concurrency", "6", "--max-tasks-per-child", "1")
     with observing(settings, receiver), Worker(settings, *options, log=settings.state / "worker.log", executed=True):
-        until(lambda: count(brisk_harness, runs.c.status == "succeeded") == RUNS, 400, "all runs have ended")
+        until(lambda: count(brisk_harness, runs.c.status == "succeeded") == RUNS, 900, "all runs have ended")
         until(lambda: len(receiver.roots()) == RUNS, 30, "all traces have arrived")
 
     assert count(brisk_harness, runs.c.crashes > 0) == 0, "a child that ends with its task lets its polled run go"

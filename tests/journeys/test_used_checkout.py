@@ -51,7 +51,7 @@ def test_the_copy_is_really_used(used: UsedCheckout) -> None:
     deployment = used.python("-P", "-c", "from config.settings import settings; print(settings().deployment)")
 
     assert process.returncode == 0, process.stdout + process.stderr
-    assert "✓ librarian" in process.stdout
+    assert "✓\tlibrarian\t" in process.stdout
     assert process.stderr.startswith("warning: `import config` finds Callboard's folder and hides "), process.stderr
     assert deployment.stdout == "theirs\n", "the files and the environment count for the user"
 

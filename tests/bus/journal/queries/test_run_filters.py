@@ -210,8 +210,9 @@ def plans(database: Database) -> Iterator[list[str]]:
         event.remove(database.engine, "before_cursor_execute", note)
     explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
     with database.write() as connection:
-        if not database.is_sqlite:  # of a small table it reads all rows in any case
-            connection.execute(text("SET LOCAL enable_seqscan = off"))
+        if not database.is_sqlite:  # of a small table it reads all rows in any case, and sorts them
+            for other in ("seqscan", "bitmapscan", "sort"):
+                connection.execute(text(f"SET LOCAL enable_{other} = off"))
         for statement, parameters in statements:
             lines += [str(row[-1]) for row in connection.exec_driver_sql(f"{explain} {statement}", parameters)]
 
