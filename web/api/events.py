@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import orjson
 from flask import Blueprint, Response, request
 from pydantic import Field
 
@@ -15,6 +16,7 @@ from agents.governance.policy.errors import PolicyInvalid
 from bus.identity.access import may_see_machines, require_may_see_policy
 from bus.identity.errors import FORBIDDEN
 from bus.journal.errors import CURSOR_AHEAD, CURSOR_INVALID, RunUnknown
+from bus.journal.forks.errors import RUN_NOT_EXPORTABLE
 from bus.journal.readers import Line
 from bus.payloads import TERMINAL
 from config.policy_decision import Verdict
@@ -36,6 +38,7 @@ events = Blueprint("events", __name__)
 
 MAX_WAIT_S = 60
 PAGE_EVENTS, PAGE_BYTES = 500, 1024 * 1024
+LOG_BYTES = 4 * 1024 * 1024
 
 
 class BoardCursor(Input):
@@ -226,6 +229,50 @@ def decisions_of_run(run_id: RunId, query: WhichDecisions) -> Response:
         page = rows[: query.limit]
         rest = {"next": str(page[-1]["number"])} if len(rows) > query.limit else {}
         return answer({"decisions": page, **rest})
+
+
+# --- a run as text, and as a file for a test
+
+
+@events.get("/v1/runs/<run_id>/log")
+@call({200: {"text/plain": str}}, problems=(RunUnknown,))
+def log_of_run(run_id: RunId) -> Response:
+    """Return the stored events as the lines that the logger observer writes of them.
+
+    Pieces of text are left out, as their message follows them; beyond 4 MiB a last line says that more is left out.
+    """
+    from bus.payloads import TextPayload, decode  # the first request opens the journal
+    from observers.base import facts_of
+    from observers.logfile.record import record_of, text_line
+
+    process, size, cursor, has_more = current_process(), 0, 0, True
+    lines: list[str] = []
+    with process.large_work():
+        row = process.journal.readers.runs.row(current_principal(), run_id)
+        agent, run = facts_of(row, row.id, orjson.loads(row.metadata_json or "{}"))
+        while has_more and size < LOG_BYTES:
+            stored, has_more = process.journal.readers.page(run_id, row.thread_id, cursor)
+            payloads = [decode(line.data) for line in stored]
+            new_lines = [text_line(record_of(agent, it, run)) for it in payloads if not isinstance(it, TextPayload)]
+            size += sum(map(len, new_lines))
+            cursor = stored[-1].seq if stored else cursor
+            lines += new_lines
+    if has_more:
+        lines.append(f"... the events behind number {cursor} are left out; GET /v1/runs/{run_id}/events has them")
+    return Response("".join(f"{line}\n" for line in lines), content_type="text/plain; charset=utf-8")
+
+
+@events.get("/v1/runs/<run_id>/recording")
+@call({200: {"application/json": dict}}, problems=(RunUnknown, FORBIDDEN, RUN_NOT_EXPORTABLE))
+def recording_of_run(run_id: RunId) -> Response:
+    """Return the file that a test replays, as ``./callboard runs export`` writes it; it has prompts and texts."""
+    from agents.recording.export import export_run  # the first request opens the journal
+    from agents.recording.recording import written
+
+    with current_process().large_work():
+        recording = export_run(current_process().runner, current_principal(), run_id)
+    name = f'attachment; filename="{run_id}.json"'
+    return Response(written(recording), content_type="application/json", headers={"Content-Disposition": name})
 
 
 # --- the rules in force

@@ -158,6 +158,8 @@ class Run(ListedRun):
     """The questions it waits for."""
     children: Maybe[list[ChildRunShown]] = None
     """The runs to which its calls were delegated, and theirs below them."""
+    repeated_by: Maybe[list[str]] = None
+    """The runs that retry it, or repeat it from a step on, the first one first."""
     why: Maybe[str] = None
     """What an open run waits for, as a sentence; with ``why=1``."""
 

@@ -46,7 +46,7 @@ RUN_NOT_EXPORTABLE = Permanent.row(
     "run_not_exportable",
     "The run cannot be written to a file that a test replays: it has not ended, or was more than one agent's answers "
     "to one message.",
-    over_http=False,
+    status=409,
     remedy="The sentence says what is in the way; wait for the run's end, or export a run without it.",
 )
 

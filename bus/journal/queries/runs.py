@@ -294,8 +294,13 @@ def _whole(connection: Connection, principal: Principal, row: Row[Any]) -> dict[
     questions, answered_by = _asked(connection, row), models_of(connection, row.id)
     whole = _summary(row) | run_contexts(row, principal) | ({"approvals": questions} if questions else {})
     children = children_shown(connection, principal, row.id)
-    others = {"answered_by": answered_by} if any(model != row.model for model in answered_by) else {}
-    return whole | others | ({"children": children} if children else {})
+    again = select(runs.c.id).where(runs.c.origin_id == row.id, rows_for(principal, Verb.SEE, runs))
+    others: dict[str, Any] = {
+        "answered_by": answered_by if any(model != row.model for model in answered_by) else None,
+        "children": children or None,
+        "repeated_by": list(connection.execute(again.order_by(runs.c.created_ms)).scalars()) or None,
+    }
+    return whole | present(others)
 
 
 def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:

@@ -215,6 +215,8 @@ class Run(Record):
     """The run that delegated it."""
     children: Sequence[Mapping[str, Any]] | None = None
     """The runs to which its calls were delegated; a list of runs does not have them."""
+    repeated_by: Sequence[str] | None = None
+    """The ids of the runs that retry it, or repeat it from a step on, the first one first."""
     principal: str = ""
     """Whom it belongs to."""
     private: bool = False
