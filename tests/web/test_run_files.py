@@ -68,4 +68,4 @@ def test_a_run_names_those_that_repeat_it(kit: AgentKit, client: FlaskClient) ->
     repeat_id = client.post(f"/v1/runs/{run.run_id}/rerun", json={"from_step": 1}).get_json()["run_id"]
 
     assert client.get(f"/v1/runs/{run.run_id}").get_json()["repeated_by"] == [repeat_id]
-    assert client.get(f"/v1/runs/{rerun['run_id']}").get_json()["rerun_of"] == run.run_id
+    assert client.get(f"/v1/runs/{repeat_id}").get_json()["rerun_of"] == run.run_id
