@@ -186,3 +186,23 @@ export function timeBy(rows, facts, to) {
   const idle = facts.attempts.slice(1).reduce((total, attempt, i) => total + (facts.attempts[i].why === "worker_lost" ? attempt.from - (facts.attempts[i].to ?? attempt.from) : 0), 0);
   return { model: sum(["model"]), tools: sum(["tool", "child"]), people: sum(["question"]), idle };
 }
+
+/**
+ * Return how fast text came: columns of the scale's width with their height from 0 to 1, and the most pieces in a second.
+ *
+ * @param {Map<number, number>} rates pieces by second
+ * @param {Stretch[]} list
+ * @param {number} columns how many there are at most
+ * @returns {{most: number, bars: {at: number, height: number}[]}}
+ */
+export function rateBars(rates, list, columns) {
+  /** @type {Map<number, number>} */
+  const peaks = new Map();
+  let most = 0;
+  for (const [second, pieces] of rates) {
+    const column = Math.min(columns - 1, Math.floor(placeOf(list, second * 1000 + 500) * columns));
+    peaks.set(column, Math.max(peaks.get(column) ?? 0, pieces));
+    most = Math.max(most, pieces);
+  }
+  return { most, bars: [...peaks].sort(([a], [b]) => a - b).map(([column, pieces]) => ({ at: column / columns, height: pieces / most })) };
+}

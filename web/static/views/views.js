@@ -13,7 +13,7 @@ import { visible } from "../dom/visible.js";
  * @typedef {{element: HTMLElement, title: string, keys?: Record<string, (event: KeyboardEvent) => void>, show: (route: Route) => void}} View
  */
 
-/** @type {Record<string, () => Promise<any>>} Each module exports `open(app)`, which returns a View. */
+/** @type {Record<string, () => Promise<any>>} Each module exports `open(app)`, which returns a View, and `styles` where it waits for its own. */
 const MODULES = {
   unknown: async () => ({ open: () => ({ title: "", element: h("div.view-empty"), show: showNowhere }) }),
   board: () => import("./board/BoardView.js"),
@@ -51,6 +51,7 @@ export class Views {
     const patience = setTimeout(() => this.#fill(LoadingIndicator("Opening")), PATIENCE_MS);
     try {
       const [module] = await Promise.all([MODULES[route.name](), addStyles("/static/style/views.css")]);
+      await module.styles;
       if (visit !== this.#visit) return;
       this.#end = scope(() => { this.view = module.open(this.app); });
       this.#fill(/** @type {View} */ (/** @type {unknown} */ (this.view)).element);

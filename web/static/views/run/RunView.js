@@ -2,23 +2,29 @@
 // One run: what it needs from a person, its timeline, the chosen step, and its events as they are.
 
 import { LineState } from "../../components/LineState.js";
-import { Notice } from "../../components/Notice.js";
-import { copyButton } from "../../dom/copyButton.js";
-import { cost, count, exactly, ticking, took, tokens } from "../../dom/format.js";
+import { count, ticking, took } from "../../dom/format.js";
 import { fill, h, icon, say } from "../../dom/h.js";
 import { onEnd, signal, watch } from "../../dom/live.js";
+import { addStyles } from "../../dom/styles.js";
 import { visible } from "../../dom/visible.js";
 import { useTicker } from "../../hooks/useTicker.js";
 import { addressOf, threadHash } from "../../router.js";
-import { getRun, getSteps, newKey, retryRun, runFeed, stopRun } from "../../services/api.js";
+import { getRun, getSteps, runFeed } from "../../services/api.js";
 import { resource } from "../../services/resource.js";
-import { ownerOf, threadKey } from "../../state/me.js";
+import { threadKey } from "../../state/me.js";
 import { OVER } from "../../state/story.js";
 import { RunFacts } from "../../state/timeline.js";
-import { errorWords, stateWords } from "../../state/words.js";
+import { Comparison } from "./Comparison.js";
+import { DecisionTable } from "./DecisionTable.js";
 import { EventList } from "./EventList.js";
+import { LogText } from "./LogText.js";
+import { RelatedRuns } from "./RelatedRuns.js";
+import { RunHead } from "./RunHead.js";
 import { StepPanel } from "./StepPanel.js";
 import { Timeline } from "./Timeline.js";
+import { UsageTable } from "./UsageTable.js";
+
+export const styles = addStyles("/static/style/run.css");
 
 /** Milliseconds in which events are gathered before the steps are read again, and for how many steps it is twice that. */
 const STEPS_PAUSE_MS = 400;
@@ -33,7 +39,7 @@ export function open(/** @type {any} */ app) {
   });
   return { title: "Run", element, show: (/** @type {import("../../router.js").Route} */ next) => {
     const known = route.peek();
-    if (known && known.params.runId === next.params.runId) Object.assign(known.query, { tab: "", step: "" }, next.query);
+    if (known && known.params.runId === next.params.runId) Object.assign(known.query, { tab: "", step: "", with: "" }, next.query);
     else route.value = next;
     tabChanges.value += 1;
   } };
@@ -72,67 +78,32 @@ function showRun(app, element, runId, queryOf) {
   const chosen = signal("");
   const timeline = new Timeline({ facts, changes, steps: stepRows, clock, chosen, onChoose: (/** @type {string} */ key) => { chosen.value = chosen.peek() === key ? "" : key; } });
   const panel = new StepPanel({ timeline, chosen, onEvents: (/** @type {string} */ stepId) => { location.hash = addressOf("/run/:runId", { runId }, { tab: "events", step: stepId }); } });
-  const [head, asks, body] = [h("header.run-head"), h("div.run-asks"), h("div.run-body")];
-  const state = h("div.fact-state"), time = h("span");
-  fill(state, h("span"), h("strong"), " · ", time);
-  watch(() => showHead(head, run.state.value, state, line.element, app));
+  const [asks, body, time] = [h("div.run-asks"), h("div.run-body"), h("span")];
+  const head = new RunHead({ app, line: line.element, time, eventsOf: () => events });
+  watch(() => head.show(run.state.value));
   watch(() => say(time, timeOf(run.state.value.value, clock)));
   watch(() => showQuestions(asks, run.state.value.value));
   watch(() => {
     tabChanges.value;
-    const { tab, step } = queryOf();
-    fill(body, tabs(runId, tab, changes, () => events.length), tab === "events" ? new EventList({ events, changes, stepId: step ?? "" }).element : h("div.run-columns", {}, h("div.run-main", {}, asks, timeline.element), panel.element));
+    const { tab = "", step = "", with: otherId = "" } = queryOf();
+    const contents = /** @type {Record<string, () => HTMLElement>} */ ({
+      events: () => new EventList({ events, changes, stepId: step }).element,
+      usage: () => UsageTable(timeline),
+      decisions: () => DecisionTable(runId),
+      log: () => LogText(runId, facts.to === null),
+      related: () => RelatedRuns(runId),
+      compare: () => Comparison(runId, otherId),
+    });
+    const content = contents[tab]?.() ?? h("div.run-columns", {}, h("div.run-main", {}, asks, timeline.element), panel.element);
+    fill(body, tabs(runId, tab, changes, () => events.length), content);
   });
-  fill(element, head, body);
-}
-
-// What a summary says is drawn when it has changed: a button that has the focus keeps it.
-/** @type {(head: HTMLElement, answer: {value: any, error: any}, state: HTMLElement, line: HTMLElement, app: any) => void} */
-function showHead(head, { value: run, error }, state, line, app) {
-  const key = JSON.stringify([run ?? null, error?.code ?? null]);
-  if (head.dataset.shown === key) return;
-  head.dataset.shown = key;
-  if (!run) {
-    const missing = error?.status === 404;
-    return void fill(head, h("p.crumbs", {}, h("a", { href: "#/board" }, "Board")), error ? Notice({ title: missing ? "There is no such run" : "The run could not be read", text: missing ? "It may be mistyped, removed, or of a person whose runs you do not see." : errorWords(error), code: error.code }) : h("p.faint", {}, "Reading the run"));
-  }
-  const isOver = OVER.has(run.status);
-  state.dataset.state = run.status;
-  fill(/** @type {HTMLElement} */ (state.firstChild), icon(run.status));
-  say(/** @type {HTMLElement} */ (state.children[1]), stateWords(run.status, run.reason));
-  const act = (/** @type {string} */ words, /** @type {() => Promise<any>} */ call, mark = "") => h("button.btn", { type: "button", onclick: (/** @type {any} */ event) => attempt(event.currentTarget, head, call) }, mark && icon(mark), words);
-  fill(head,
-    h("p.crumbs", {}, h("a", { href: "#/board" }, "Board"), " / ", h("a", { href: addressOf("/board", {}, { agent: run.agent }) }, visible(app.nameOf(run.agent, run.agent_name))), " / ", h("code", {}, `…${run.run_id.slice(-6)}`), " ", copyButton(() => run.run_id, "Copy id")),
-    h("div.run-title", {}, h("h1", { dir: "auto", title: visible(run.title ?? "") }, visible(run.title ?? run.run_id)), h("div.row", {},
-      h("a.btn", { href: threadHash(threadKey(run.thread_id, run.principal), run.run_id) }, icon("talk"), "Conversation"),
-      isOver && run.status !== "succeeded" && act("Retry", async () => { location.hash = addressOf("/run/:runId", { runId: (await retryRun(run.run_id, newKey())).run_id }); }, "again"),
-      !isOver && act("Stop", () => stopRun(run.run_id), "stop"))),
-    h("dl.run-facts", {}, state, fact("cost", run.cost_usd && cost(run.cost_usd)), fact("tokens", run.usage && tokens(run.usage.input_tokens ?? 0, run.usage.output_tokens ?? 0)), fact("attempt", run.attempt && count(run.attempt)), fact("model", run.model && visible(run.model)), fact("for", visible(ownerOf(run.principal))), fact("accepted", exactly(run.created_at))),
-    h("div.run-problem", { role: "alert" }), line);
+  fill(element, head.element, body);
 }
 
 /** @type {(run: any, clock: import("../../dom/live.js").Signal<number>) => string} */
 function timeOf(run, clock) {
   if (!run) return "";
   return OVER.has(run.status) ? took({ duration_ms: run.duration_ms, work_ms: run.work_ms }) : ticking(clock.value - Date.parse(run.started_at ?? run.created_at));
-}
-
-/** @type {(button: HTMLButtonElement, head: HTMLElement, call: () => Promise<any>) => Promise<void>} */
-async function attempt(button, head, call) {
-  button.disabled = true;
-  try {
-    await call();
-  } catch (/** @type {any} */ error) {
-    const place = head.querySelector(".run-problem");
-    if (place) fill(place, Notice({ text: errorWords(error), code: error.code }));
-  } finally {
-    button.disabled = false;
-  }
-}
-
-/** @type {(name: string, text: any) => any} */
-function fact(name, text) {
-  return text && h("div", {}, h("dt", {}, name), h("dd", {}, text));
 }
 
 // What a person has to answer stands above all; the answer is given in the conversation.
@@ -146,10 +117,12 @@ function showQuestions(place, run) {
     h("a.btn.go", { href: threadHash(threadKey(run.thread_id, run.principal), run.run_id) }, "Answer"))));
 }
 
-/** @type {(runId: string, tab: string | undefined, changes: any, number: () => number) => HTMLElement} */
+const TABS = [["", "Timeline"], ["events", "Events"], ["usage", "Usage"], ["decisions", "Decisions"], ["log", "Log"], ["related", "Related runs"]];
+
+/** @type {(runId: string, tab: string, changes: any, number: () => number) => HTMLElement} */
 function tabs(runId, tab, changes, number) {
   const total = h("small");
   watch(() => { changes.value; say(total, count(number())); });
-  const link = (/** @type {string} */ name, /** @type {string} */ words, more = /** @type {any} */ (null)) => h("a", { href: addressOf("/run/:runId", { runId }, { tab: name }), "aria-current": (tab ?? "") === name ? "page" : null }, words, more);
-  return h("nav.view-tabs", { "aria-label": "Of this run" }, link("", "Timeline"), link("events", "Events", total));
+  const list = tab === "compare" ? [...TABS, ["compare", "Compare"]] : TABS;
+  return h("nav.view-tabs", { "aria-label": "Of this run" }, list.map(([name, words]) => h("a", { href: addressOf("/run/:runId", { runId }, { tab: name }), "aria-current": tab === name ? "page" : null }, words, name === "events" && total)));
 }

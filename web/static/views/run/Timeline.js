@@ -3,10 +3,12 @@ import { count, duration, plural } from "../../dom/format.js";
 import { fill, h, icon, say } from "../../dom/h.js";
 import { each, signal, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
+import { usesOf } from "../../state/usage.js";
 import { decisionWords, stateWords } from "../../state/words.js";
-import { placeOf, stretches, timeBy, timelineRows } from "../../state/timeline.js";
+import { placeOf, rateBars, stretches, timeBy, timelineRows } from "../../state/timeline.js";
 
 const TICKS = 5;
+const RATE_COLUMNS = 200;
 const SIGNS = /** @type {Record<string, string>} */ ({ done: "succeeded", failed: "failed", unknown: "unknown", started: "running", cancelled: "cancelled", waiting: "waiting" });
 
 /** What the run did, on a scale of time whose idle stretches are folded. */
@@ -17,7 +19,7 @@ export class Timeline {
     this.rows = signal(/** @type {any[]} */ ([]));
     const isTrue = signal(false);
     const scale = signal(/** @type {any[]} */ ([]));
-    const [sums, axis, list] = [h("div.sums"), h("div.axis", { "aria-hidden": "true" }), h("ol.steps", { "aria-label": "Steps" })];
+    const [sums, axis, list, rate] = [h("div.sums"), h("div.axis", { "aria-hidden": "true" }), h("ol.steps", { "aria-label": "Steps" }), h("div.track-rate", { hidden: true })];
     const fold = h("button.quiet", { type: "button", onclick: () => { isTrue.value = !isTrue.peek(); } });
     watch(() => {
       changes.value;
@@ -26,12 +28,13 @@ export class Timeline {
       scale.value = stretches(this.rows.value, facts.from, to, isTrue.value);
       showSums(sums, timeBy(this.rows.value, facts, to));
       showAxis(axis, scale.value, facts.from, facts.to === null);
+      showRate(rate, rateBars(facts.rates, scale.value, RATE_COLUMNS));
       const folded = scale.value.some(({ isFolded }) => isFolded);
       fold.hidden = !folded && !isTrue.value;
       say(fold, isTrue.value ? "Fold the waits" : "True scale");
     });
     each(list, () => this.rows.value, (row) => row.key, (row) => stepRow(row, { scale, facts, clock, chosen, onChoose }));
-    this.element = h("section.timeline", { "aria-label": "Timeline" }, sums, h("div.track-table", {}, h("div.track-head", {}, h("span.caps", {}, "Step"), axis), list), h("p.legend", {}, ["first", "think", "write", "tool", "child", "person"].map((kind) => h("span", {}, h(`i.bar.is-${kind}`, { "aria-hidden": "true" }), LEGEND[kind])), fold));
+    this.element = h("section.timeline", { "aria-label": "Timeline" }, sums, h("div.track-table", {}, h("div.track-head", {}, h("span.caps", {}, "Step"), axis), rate, list), h("p.legend", {}, ["first", "think", "write", "tool", "child", "person"].map((kind) => h("span", {}, h(`i.bar.is-${kind}`, { "aria-hidden": "true" }), LEGEND[kind])), fold));
   }
 
   /** Return the row with a key, if the timeline has it. */
@@ -68,8 +71,26 @@ function stepRow(row, { scale, facts, clock, chosen, onChoose }) {
 function noteOf(value) {
   if (value.kind === "attempt") return value.state && value.state !== "succeeded" ? stateWords("waiting", value.state).replaceAll("_", " ") : "";
   if (value.kind === "question") return value.to === null ? "" : `${decisionWords(value.state)}${value.by ? `, ${visible(value.by)}` : ""}`;
-  if (value.kind === "model") return [value.retries?.length && plural(value.retries.length + 1, "try", "tries"), value.usage?.output_tokens && plural(value.usage.output_tokens, "token")].filter(Boolean).join(", ");
+  if (value.kind === "model") return [value.retries?.length && plural(value.retries.length + 1, "try", "tries"), value.usage?.output_tokens && plural(value.usage.output_tokens, "token"), speedWords(value)].filter(Boolean).join(", ");
   return visible(Object.values(value.call?.arguments ?? {}).filter((part) => typeof part !== "object").join(", ").slice(0, 120));
+}
+
+/** @type {(value: any) => string} */
+function speedWords(value) {
+  const speed = usesOf([value])[0]?.speed;
+  return speed === undefined ? "" : `${count(Math.round(speed))}/s`;
+}
+
+/** @type {(place: HTMLElement, rate: {most: number, bars: {at: number, height: number}[]}) => void} */
+function showRate(place, { most, bars: columns }) {
+  place.hidden = !columns.length;
+  const width = 100 / RATE_COLUMNS;
+  const drawn = columns.map(({ at, height }) => {
+    const column = mark(h("i"), at, width / 100);
+    column.style.height = `${(height * 100).toFixed(1)}%`;
+    return column;
+  });
+  fill(place, h("span.faint", {}, "Text, at most ", h("b", {}, plural(most, "piece")), " a second"), h("div", { "aria-hidden": "true" }, drawn));
 }
 
 /** @type {(value: any, until: number, scale: any[]) => any[]} */

@@ -1,0 +1,78 @@
+"""What a run's calls used, the speed of its text, and two runs beside each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.web.page.conftest import Module
+
+pytestmark = pytest.mark.parity
+
+USES = """
+  const { usesOf, sumOf } = await import(`${page}/state/usage.js`);
+  const uses = usesOf(argument);
+  const of = (name) => uses.map((use) => use[name] ?? null);
+  return { speeds: of("speed"), firsts: of("firstMs"), sums: sumOf(uses) };
+"""
+PAIRS = """
+  const { pairedSteps } = await import(`${page}/state/compare.js`);
+  const pairs = pairedSteps(argument.left, argument.right);
+  return pairs.map(({ left, right, isSame }) => [left?.name ?? "", right?.name ?? "", isSame]);
+"""
+RATES = """
+  const { rateBars } = await import(`${page}/state/timeline.js`);
+  return rateBars(new Map(argument), [{ from: 0, to: 10_000, share: 1, isFolded: false }], 10);
+"""
+
+
+def model(number: int, **facts: Any) -> dict[str, Any]:
+    return {"kind": "model", "number": number, "name": "m", "from": 1000, "to": 4000} | facts
+
+
+def steps(names: str) -> list[dict[str, Any]]:
+    return [{"kind": "tool", "name": name, "status": "done", "result": 1} for name in names]
+
+
+def test_speed_is_counted_from_the_first_token_and_sums_need_every_cost(module: Module) -> None:
+    parts = {"thinkFrom": 2000, "writeFrom": 3000, "writeTo": 4000}
+    priced = model(1, usage={"input_tokens": 5, "output_tokens": 40}, parts=parts, cost_usd=0.5)
+    silent = model(2, usage={"input_tokens": 7, "output_tokens": 3}, to=None)
+
+    both, first = module(USES, [priced, silent, {"kind": "tool", "name": "add"}]), module(USES, [priced])
+
+    assert (both["speeds"], both["firsts"]) == ([20, None], [1000, None])
+    assert both["sums"] == {"read": 12, "written": 43, "cached": 0, "ms": 3000}, "the cost of one is not priced"
+    assert first["sums"]["cost"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "pairs"),
+    [
+        ("", "", []),
+        ("a", "", [["a", "", False]]),
+        ("abc", "abc", [["a", "a", True], ["b", "b", True], ["c", "c", True]]),
+        ("abc", "ac", [["a", "a", True], ["b", "", False], ["c", "c", True]]),
+        ("ac", "axc", [["a", "a", True], ["", "x", False], ["c", "c", True]]),
+    ],
+)
+def test_steps_are_paired_by_the_longest_common_sequence(
+    module: Module, left: str, right: str, pairs: list[list[Any]]
+) -> None:
+    assert module(PAIRS, {"left": steps(left), "right": steps(right)}) == pairs
+
+
+def test_steps_with_another_result_differ_and_very_many_are_paired_by_place(module: Module) -> None:
+    other = [{**steps("a")[0], "result": 2}]
+
+    assert module(PAIRS, {"left": steps("a"), "right": other}) == [["a", "a", False]]
+    assert len(module(PAIRS, {"left": steps("a" * 2000), "right": steps("b" * 3000)})) == 3000
+
+
+def test_the_speed_of_text_is_drawn_by_its_highest_second(module: Module) -> None:
+    assert module(RATES, []) == {"most": 0, "bars": []}
+    assert module(RATES, [[1, 5], [7, 10], [7.2, 4]]) == {
+        "most": 10,
+        "bars": [{"at": 0.1, "height": 0.5}, {"at": 0.7, "height": 1}],
+    }

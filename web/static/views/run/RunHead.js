@@ -1,0 +1,98 @@
+// @ts-check
+import { Notice } from "../../components/Notice.js";
+import { copyButton } from "../../dom/copyButton.js";
+import { cost, count, exactly, tokens } from "../../dom/format.js";
+import { fill, h, icon, say } from "../../dom/h.js";
+import { visible } from "../../dom/visible.js";
+import { addressOf, threadHash } from "../../router.js";
+import { newKey, retryRun, stopRun } from "../../services/api.js";
+import { getRunFile, save } from "../../services/runFiles.js";
+import { ownerOf, threadKey } from "../../state/me.js";
+import { OVER } from "../../state/story.js";
+import { errorWords, stateWords } from "../../state/words.js";
+
+/** The head of a run: where it belongs, its title, what can be done with it, and its facts. */
+export class RunHead {
+  #shown = "";
+
+  /** @param {{app: any, line: HTMLElement, time: HTMLElement, eventsOf: () => any[]}} given */
+  constructor({ app, line, time, eventsOf }) {
+    this.app = app;
+    this.line = line;
+    this.eventsOf = eventsOf;
+    this.element = h("header.run-head");
+    this.state = h("div.fact-state", {}, h("span"), h("strong"), " · ", time);
+  }
+
+  // What a summary says is drawn when it has changed: a button that has the focus keeps it.
+  show(/** @type {{value: any, error: any}} */ { value: run, error }) {
+    const key = JSON.stringify([run ?? null, error?.code ?? null]);
+    if (this.#shown === key) return;
+    this.#shown = key;
+    if (!run) return void fill(this.element, crumbs(), error ? missing(error) : h("p.faint", {}, "Reading the run"));
+    this.state.dataset.state = run.status;
+    fill(/** @type {HTMLElement} */ (this.state.firstChild), icon(run.status));
+    say(/** @type {HTMLElement} */ (this.state.children[1]), stateWords(run.status, run.reason));
+    fill(this.element,
+      crumbs(" / ", h("a", { href: addressOf("/board", {}, { agent: run.agent }) }, visible(this.app.nameOf(run.agent, run.agent_name))), " / ", h("code", {}, `…${run.run_id.slice(-6)}`), " ", copyButton(() => run.run_id, "Copy id"), " ", copyButton(() => location.href.replace(/\?.*$/, ""), "Copy link")),
+      h("div.run-title", {}, h("h1", { dir: "auto", title: visible(run.title ?? "") }, visible(run.title ?? run.run_id)), h("div.row", {}, this.#actions(run))),
+      h("dl.run-facts", {}, this.state, factsOf(run)), h("div.run-problem", { role: "alert" }), this.line);
+  }
+
+  /** @param {any} run */
+  #actions(run) {
+    const isOver = OVER.has(run.status);
+    const act = (/** @type {string} */ words, /** @type {() => Promise<any>} */ call, mark = "") => h(`button.${mark ? "btn" : "quiet"}`, { type: "button", onclick: (/** @type {any} */ event) => this.#attempt(event.currentTarget, call) }, mark && icon(mark), words);
+    const whole = async () => save(`${run.run_id}.events.json`, JSON.stringify({ run, events: this.eventsOf() }, null, 1));
+    const recording = async () => save(`${run.run_id}.json`, await getRunFile(run.run_id, "recording"));
+    return [
+      h("a.btn", { href: threadHash(threadKey(run.thread_id, run.principal), run.run_id) }, icon("talk"), "Conversation"),
+      isOver && run.status !== "succeeded" && act("Retry", async () => { location.hash = addressOf("/run/:runId", { runId: (await retryRun(run.run_id, newKey())).run_id }); }, "again"),
+      !isOver && act("Stop", () => stopRun(run.run_id), "stop"),
+      h("details.run-more", { onfocusout: closeOutside, onkeydown: closeOnEscape }, h("summary.btn", {}, "More"), h("div.run-menu", {}, act("Download its events", whole),
+        isOver && run.kind === "agent" && [act("Download it for a test", recording), h("small", {}, "A test replays it with ", h("code", {}, "AgentKit.replay(file)"), ", without a model and without a call of a tool.")],
+        h("a.quiet", { href: addressOf("/run/:runId", { runId: run.run_id }, { tab: "compare" }) }, "Compare with another run"))),
+    ];
+  }
+
+  /** @type {(button: HTMLButtonElement, call: () => Promise<any>) => Promise<void>} */
+  async #attempt(button, call) {
+    button.disabled = true;
+    try {
+      await call();
+    } catch (/** @type {any} */ error) {
+      const place = this.element.querySelector(".run-problem");
+      if (place) fill(place, Notice({ text: errorWords(error), code: error.code }));
+    } finally {
+      button.disabled = false;
+    }
+  }
+}
+
+function closeOutside(/** @type {FocusEvent} */ { currentTarget, relatedTarget }) {
+  const menu = /** @type {HTMLDetailsElement} */ (currentTarget);
+  if (relatedTarget && !menu.contains(/** @type {Node} */ (relatedTarget))) menu.open = false;
+}
+
+function closeOnEscape(/** @type {KeyboardEvent} */ event) {
+  const menu = /** @type {HTMLDetailsElement} */ (event.currentTarget);
+  if (event.key !== "Escape" || !menu.open) return;
+  event.stopPropagation();
+  menu.open = false;
+  menu.querySelector("summary")?.focus();
+}
+
+function crumbs(/** @type {any[]} */ ...more) {
+  return h("p.crumbs", {}, h("a", { href: "#/board" }, "Board"), more);
+}
+
+function missing(/** @type {any} */ error) {
+  const isUnknown = error.status === 404;
+  return Notice({ title: isUnknown ? "There is no such run" : "The run could not be read", text: isUnknown ? "It may be mistyped, removed, or of a person whose runs you do not see." : errorWords(error), code: error.code });
+}
+
+/** @type {(run: any) => any[]} */
+function factsOf(run) {
+  const fact = (/** @type {string} */ name, /** @type {any} */ text) => text && h("div", {}, h("dt", {}, name), h("dd", {}, text));
+  return [fact("cost", run.cost_usd && cost(run.cost_usd)), fact("tokens", run.usage && tokens(run.usage.input_tokens ?? 0, run.usage.output_tokens ?? 0)), fact("attempt", run.attempt && count(run.attempt)), fact("model", run.model && visible(run.model)), fact("for", visible(ownerOf(run.principal))), fact("accepted", exactly(run.created_at))];
+}
