@@ -138,7 +138,7 @@ def test_the_keys_are_as_high_as_their_letters_and_the_dialog_has_a_margin(
     visitor.presses("Escape", "?")
     expect(visitor.page.locator("dialog.keys")).to_be_visible()
 
-    heights = visitor.page.evaluate("[...document.querySelectorAll('kbd')].map((key) => key.offsetHeight)")
+    heights = visitor.page.evaluate("[...document.querySelectorAll('dialog kbd')].map((key) => key.offsetHeight)")
     box = visitor.page.locator("dialog.keys").bounding_box()
 
     assert len(set(heights)) == 1

@@ -12,7 +12,22 @@ export const PLACES = {
   approval: ["/approval/:token"],
   board: ["/board"],
   run: ["/run/:runId"],
+  approvals: ["/approvals", "/approvals/:approvalId"],
 };
+
+/** The rail: place, title, icon, group. A row whose place has no pattern above is not shown. */
+export const RAIL = [
+  ["new", "New conversation", "plus", ""],
+  ["board", "Board", "board", ""],
+  ["approvals", "Approvals", "inbox", ""],
+  ["fleet", "Fleet", "fleet", ""],
+  ["agents", "Agents", "agent", "Build"],
+  ["tools", "Tools", "tool", "Build"],
+  ["workflows", "Workflows", "flow", "Build"],
+  ["observers", "Observers", "eye", "Admin"],
+  ["audit", "Audit", "audit", "Admin"],
+  ["keys", "Keys", "key", "Admin"],
+].filter(([place]) => place in PLACES);
 
 /**
  * Return the place of an address with its parts and its query; an address that fits no pattern is `unknown`.

@@ -17,10 +17,9 @@ import { Notice } from "./Notice.js";
 import { PassingItem } from "./PassingItem.js";
 import { TextItem } from "./TextItem.js";
 import { ThinkingItem } from "./ThinkingItem.js";
-import { ToolCard } from "./ToolCard.js";
 import { endActions, QueuedActions } from "./TurnActions.js";
 
-const VIEWS = { text: TextItem, thinking: ThinkingItem, tool: ToolCard, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem };
+const VIEWS = { text: TextItem, thinking: ThinkingItem, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem };
 const LOAD_AGAIN_MS = 2000;
 const LONG_INPUT = 1200;
 // What is called for an item of a FOR_EACH, thousands of times perhaps, stands in the panels of the graph.
@@ -29,16 +28,16 @@ const OF_ITEM = /^[A-Za-z_]\w*\/\d+\//;
 const LATE_MS = 3000;
 const NO_WORKER_MS = 20_000;
 
-// Few conversations ask a person: the views of questions are not part of the first load.
-let questions = null;
-let loading = null;
+// Views that a first look at the page does without. A question brings the line above several of them.
+const LATE = { tool: () => import("./ToolCard.js"), approval: () => Promise.all([import("./ConfirmInline.js"), import("./CallBatch.js")]).then(([view, { CallBatch }]) => ((VIEWS.batch = CallBatch), view)) };
+const loading = {};
 
-/** Load the views of questions, again after a failure until they are here. */
-function loadQuestions() {
-  loading ??= Promise.all([import("./ConfirmInline.js"), import("./CallBatch.js")]).then(
-    ([{ ConfirmInline }, { CallBatch }]) => { questions = { ConfirmInline, CallBatch }; },
-    () => new Promise((resolve) => setTimeout(resolve, LOAD_AGAIN_MS)).then(() => { loading = null; return loadQuestions(); }));
-  return loading;
+/** Load the view of a kind of item, again after a failure until it is here. */
+function loadView(kind) {
+  loading[kind] ??= LATE[kind]().then(
+    ({ ToolCard, ConfirmInline }) => { VIEWS[kind] = ToolCard ?? ConfirmInline; },
+    () => new Promise((resolve) => setTimeout(resolve, LOAD_AGAIN_MS)).then(() => { loading[kind] = null; return loadView(kind); }));
+  return loading[kind];
 }
 
 // Few conversations run a workflow: its graph is not part of the first load.
@@ -89,8 +88,8 @@ export class RunTurn {
     this.#showInput(story);
     say(this.you.who, visible(ownerOf(story.principal)));
     say(this.agent.who, story.unsent ? "" : visible(this.nameOf(story.agent, story.agent_name)));
-    const unloaded = questions ? [] : [...this.#dirty].filter((item) => item.kind === "approval");
-    if (unloaded.length) loadQuestions().then(() => this.touch(unloaded));
+    const unloaded = [...this.#dirty].filter(({ kind }) => LATE[kind] && !VIEWS[kind]);
+    for (const kind of new Set(unloaded.map((item) => item.kind))) loadView(kind).then(() => this.touch(unloaded.filter((item) => item.kind === kind)));
     for (const item of this.#dirty) if (!unloaded.includes(item) && !isOfItem(item)) this.#viewOf(item).update(item);
     this.#dirty.clear();
     this.#showBatch(story);
@@ -112,7 +111,7 @@ export class RunTurn {
   #viewOf(item) {
     const known = this.#views.get(item.key);
     if (known) return known;
-    const View = item.kind === "approval" ? questions.ConfirmInline : VIEWS[item.kind] ?? ErrorItem;
+    const View = VIEWS[item.kind] ?? ErrorItem;
     const view = new View(this.story, () => this.onAgain(this.story), { onAnswered: () => this.touch(), onTouched: () => this.touch() });
     this.#views.set(item.key, view);
     const following = this.story.items.slice(this.story.items.indexOf(item) + 1);
@@ -125,7 +124,7 @@ export class RunTurn {
   #showBatch(story) {
     const open = story.items.filter((item) => isOpen(item) && this.#views.has(item.key));
     if (!open.length && !this.batch) return;
-    this.batch ??= new questions.CallBatch(story);
+    this.batch ??= new VIEWS.batch(story);
     this.batch.update(open.map((item) => [item, this.#views.get(item.key)]));
     const first = open.length ? this.#views.get(open[0].key).element : null;
     const line = this.batch.element;

@@ -1,20 +1,21 @@
+// @ts-check
 import { h } from "../dom/h.js";
 
 const KEYS = [
-  ["/", "Search threads"], ["n", "New conversation"], ["c", "Write"], ["Ctrl  Enter", "Give the text to the open run"], ["j  k", "Next and previous run on the board"], ["Enter", "Open the run"], ["x", "Choose the run, in the table"],
-  ["b", "The board alone"], ["s", "Stop the run"], ["a  e  r", "Go to approve, edit, reject, or to what is asked"], ["Esc", "Stop typing, close"], ["?", "These keys"],
+  ["Ctrl  K", "Search, go to"], ["/", "Search threads; on the board, filter the runs"], ["n", "New conversation"], ["c", "Write"], ["Ctrl  Enter", "Give the text to the open run"], ["j  k", "Next and previous run, or question"], ["Enter", "Open the run"], ["x", "Choose the run or the question"],
+  ["b", "The board alone"], ["s", "Stop the run"], ["a  e  r", "Go to approve, edit, reject, or to what is asked"], ["p  o", "Pass a question on, open its run"], ["Esc", "Stop typing, close"], ["?", "These keys"],
 ];
+/** @type {HTMLDialogElement | null} */
+let dialog = null;
 
-/** The list of keys, as a dialog. */
-export class Shortcuts {
-  constructor() {
+/** Show the list of keys as a dialog, or close it. */
+export function toggleShortcuts() {
+  if (!dialog) {
     const rows = KEYS.map(([keys, what]) => [h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)]);
-    this.element = h("dialog.keys", { "aria-label": "Keyboard", onclick: (event) => event.target === this.element && this.element.close() },
+    dialog = h("dialog.keys", { "aria-label": "Keyboard", onclick: (/** @type {Event} */ event) => event.target === dialog && dialog?.close() },
       h("h2", {}, "Keyboard"), h("dl", {}, rows), h("form", { method: "dialog" }, h("button.btn", {}, "Close")));
+    document.body.append(/** @type {HTMLDialogElement} */ (dialog));
   }
-
-  toggle() {
-    if (this.element.open) this.element.close();
-    else this.element.showModal();
-  }
+  if (dialog?.open) dialog.close();
+  else dialog?.showModal();
 }

@@ -1,14 +1,18 @@
 // Plain keys while no field has the focus, Esc while one has.
 
-/** Bind {key: action}; `typing` ends with Esc and swallows everything else. */
-export function useKeys(bindings) {
+/** Do what `actionOf(key)` returns for a key, if anything; typing ends with Esc and swallows everything else but Ctrl K. */
+export function useKeys(actionOf, onPalette) {
   addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key === "k") {
+      event.preventDefault();
+      return onPalette();
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
     if (isTyping(event.target)) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    const action = bindings[event.key];
+    const action = actionOf(event.key);
     if (!action || (document.querySelector("dialog[open]") && event.key !== "?")) return;
     event.preventDefault();
     action(event);

@@ -9,7 +9,6 @@ import { Composer } from "../components/Composer.js";
 import { HealthLine } from "../components/HealthLine.js";
 import { NavBar } from "../components/NavBar.js";
 import { SessionOver } from "../components/SessionOver.js";
-import { Shortcuts } from "../components/Shortcuts.js";
 import { ThreadList } from "../components/ThreadList.js";
 import { Welcome } from "../components/Welcome.js";
 import { useBoard } from "../hooks/useBoard.js";
@@ -19,14 +18,14 @@ import { useKeys } from "../hooks/useKeys.js";
 import { useLocalChatHistory } from "../hooks/useLocalChatHistory.js";
 import { useRate } from "../hooks/useRate.js";
 import { useTicker } from "../hooks/useTicker.js";
-import { followAddress, threadHash, threadOfRoute } from "../router.js";
+import { followAddress, PLACES, threadHash, threadOfRoute } from "../router.js";
 import { useTurnActions } from "../hooks/useTurnActions.js";
 import { listAgents, listThreads, listWorkflows } from "../services/api.js";
 import { beginSignIn, signOut } from "../services/signIn.js";
 import { labelOf } from "../state/agents.js";
 import { fleetOf } from "../state/fleet.js";
 import { leave } from "./Entry.js";
-import { ownerOf, threadOf } from "../state/me.js";
+import { mayDecide, ownerOf, threadOf } from "../state/me.js";
 import { isPiece } from "../state/story.js";
 import { signal } from "../dom/live.js";
 import { Views } from "../views/views.js";
@@ -47,14 +46,13 @@ export class App {
     this.history = useLocalChatHistory();
     this.rate = useRate();
     this.chosen = this.history.recall("agent");
-    this.keys = new Shortcuts();
     this.link = null;
     this.healthLine = new HealthLine();
     this.threads = new ThreadList({ nameOf: this.nameOf, runOf: (runId) => this.feed?.board.get(runId), onSearch: () => this.#threadsSoon(200), onRetry: this.readThreads });
     this.account = new Account({ onSignOut: this.signOut });
     this.account.show(me);
     this.over = new SessionOver({ onSignIn: this.signInAgain });
-    this.nav = new NavBar({ threads: this.threads.element, account: this.account.element, health: this.healthLine.element, onNew: () => this.#tab("talk"), onTab: (tab) => this.#tab(tab), onClose: () => this.#menu(false) });
+    this.nav = new NavBar({ threads: this.threads.element, account: this.account.element, health: this.healthLine.element, onNew: () => this.#tab("talk"), onTab: (tab) => this.#tab(tab), onClose: () => this.#menu(false), onPalette: () => this.#palette() });
     this.composer = new Composer({ onSend: this.send, onAgent: this.choose, onDraft: (text) => this.history.setDraft(this.conversation?.threadId, text) });
     this.chat = new ChatWindow(this.#chatCallbacks());
     this.conversation = new Conversation(this.chat, this.history);
@@ -66,7 +64,7 @@ export class App {
   }
 
   mount(root) {
-    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.views.element, this.nav.tabs, this.keys.element, this.over.element);
+    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.views.element, this.nav.tabs, this.over.element);
     this.root = root;
     this.feed = useBoard({ onRuns: this.noteRuns, onLine: (state) => this.#boardLine(state) });
     this.health = useHealth((health) => this.healthLine.show(health));
@@ -77,6 +75,11 @@ export class App {
     this.readThreads();
     useTicker(() => this.#tick());
     this.#bindKeys();
+  }
+
+  /** The agents that can be asked, once they are known. */
+  get agents() {
+    return this.#agents ?? [];
   }
 
   /** Return the name people know an agent or a workflow by. */
@@ -149,8 +152,10 @@ export class App {
     this.threads.update();
     for (const run of runs) this.conversation.noteRun(run);
     const { board } = this.feed;
-    this.nav.count(board.open, board.total("questions") > 0);
-    this.health.curious = board.lanes().waiting.some((run) => run.status === "queued");
+    const { questions, waiting } = board.lanes(), total = board.number("questions");
+    const mine = questions.filter((run) => mayDecide(run.principal)).length;
+    this.nav.count(board.open, total > 0, mine === questions.length ? total : mine);
+    this.health.curious = waiting.some((run) => run.status === "queued");
     if (runs.length && !isSnapshot) this.#threadsSoon();
   };
 
@@ -182,7 +187,8 @@ export class App {
     document.body.dataset.page = isLanes ? "board" : isView ? "view" : "talk";
     if (isView) this.views.show(route);
     else this.views.hide();
-    if (isLanes || isView) this.#tab("board", false);
+    this.place = route.name === "run" ? "board" : route.name;
+    if (isLanes || isView) this.#tab(this.place, false);
     else this.#open(route);
     this.#showLink(route.params.token);
     this.#menu(false);
@@ -330,14 +336,14 @@ export class App {
 
   #mark() {
     const isElsewhere = document.body.dataset.page !== "talk";
-    this.nav.mark(isElsewhere ? "board" : this.conversation.threadId ? "" : "new", document.body.dataset.tab);
+    this.nav.mark(isElsewhere ? this.place : this.conversation.threadId ? "" : "new", document.body.dataset.tab);
     this.threads.mark(this.conversation.threadId);
     this.board.mark(this.conversation.threadId);
   }
 
   #tab(tab, byHand = true) {
-    if (byHand && tab === "board") return void (location.hash = "#/board");
     document.body.dataset.tab = tab;
+    if (byHand && tab in PLACES) location.hash = PLACES[tab][0];
     if (byHand && tab === "talk" && document.body.dataset.page !== "talk") location.hash = this.conversation.threadId ? threadHash(this.conversation.threadId) : "#/";
     this.#mark();
   }
@@ -354,21 +360,32 @@ export class App {
 
   #bindKeys() {
     const approval = (decision) => () => this.chat.openApproval()?.press(decision);
-    useKeys({
-      "/": () => (this.views.view?.keys?.["/"] ?? (() => this.#search()))(),
+    const keys = {
+      "/": () => this.#search(),
       n: () => { location.hash = "#/"; },
       c: () => this.composer.focus(),
-      j: () => (this.views.view?.keys?.j ?? (() => this.board.step(1)))(),
-      k: () => (this.views.view?.keys?.k ?? (() => this.board.step(-1)))(),
-      x: () => this.views.view?.keys?.x?.(),
+      j: () => this.board.step(1),
+      k: () => this.board.step(-1),
       b: () => { location.hash = document.body.dataset.page === "talk" ? "#/board" : this.#back(); },
       s: () => this.conversation.stop(),
       a: approval("approve"),
       e: approval("edit"),
       r: approval("reject"),
-      "?": () => this.keys.toggle(),
+      "?": () => this.#shortcuts(),
       Escape: () => this.#menu(false),
-    });
+    };
+    useKeys((key) => this.views.view?.keys?.[key] ?? keys[key], () => this.#palette());
+  }
+
+  // Both are loaded when they are first opened.
+  async #shortcuts() {
+    const { toggleShortcuts } = await import("../components/Shortcuts.js");
+    toggleShortcuts();
+  }
+
+  async #palette() {
+    const { openPalette } = await import("../ui/Palette.js");
+    openPalette(this);
   }
 
   #back() {

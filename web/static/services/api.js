@@ -9,7 +9,7 @@ export { newKey };
 
 // The page shows what fails, and offers another attempt itself.
 const server = new Callboard({ attempts: 1, headers: credentialHeaders });
-const http = new Http({ attempts: 1, headers: credentialHeaders });
+export const http = new Http({ attempts: 1, headers: credentialHeaders });
 const MOST_AT_ONCE = 50;
 
 /** Start a run; the same `key` sent twice starts one run. Returns {run_id, thread_id, delivered?}. */
@@ -65,13 +65,9 @@ export async function sendSeveral(answers) {
   return found;
 }
 
-function answerOf({ decision, args, result, message, scope }) {
-  const answer = { decision };
-  if (args !== undefined) answer.arguments = args;
-  if (result !== undefined) answer.result = result;
-  if (message !== undefined) answer.message = message;
-  if (scope) answer.scope = scope;
-  return answer;
+// What is undefined is left out of the request.
+function answerOf({ decision, args, result, message, scope, digest }) {
+  return { decision, arguments: args, result, message, scope: scope || undefined, digest };
 }
 
 /** Return the question that a link is for; the link stays valid. */

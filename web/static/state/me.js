@@ -7,6 +7,11 @@ export function noteMe(found) {
   me = found;
 }
 
+/** Return whether a principal is the reader; false where the server does not say who is reading. */
+export function isMe(principal) {
+  return Boolean(me && principal === me.principal);
+}
+
 /** Return whose something is: "you", or another principal. */
 export function ownerOf(principal) {
   return isOthers(principal) ? principal : "you";

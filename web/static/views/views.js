@@ -18,6 +18,7 @@ const MODULES = {
   unknown: async () => ({ open: () => ({ title: "", element: h("div.view-empty"), show: showNowhere }) }),
   board: () => import("./board/BoardView.js"),
   run: () => import("./run/RunView.js"),
+  approvals: () => import("./approvals/ApprovalsView.js"),
 };
 /** Milliseconds after which a view that is still loading says so. */
 const PATIENCE_MS = 200;
