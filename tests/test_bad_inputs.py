@@ -161,7 +161,7 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             f"{_FORGED}test_a_body_of_another_run_cannot_be_said_again_in_this_one",
         ),
         "a Redis that others reach without a password": (
-            "tests/cli/doctor/test_servers.py::test_a_server_others_could_use_or_listen_to_is_reported_without_the_password",
+            "tests/web/doctor/test_servers.py::test_a_server_others_could_use_or_listen_to_is_reported_without_the_password",
         ),
         "names of keys from text of users": (
             "tests/bus/test_keys.py::test_a_tenants_name_cannot_reach_into_another_part_of_a_key",

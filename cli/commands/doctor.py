@@ -1,59 +1,57 @@
 """`./callboard doctor`: report problems of this installation before they fail a run.
 
-The checks are in ``cli/doctor``, one file a subject; each is imported when it runs.
+The checks are in ``web/doctor``, and those that the terminal alone can make in ``cli/doctor``, one file a subject; each
+is imported when it runs.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pkgutil import resolve_name
 from textwrap import wrap
 from typing import TextIO
 
 import click
 
 from cli import options
-from cli.doctor import Check, Finding, Verdict
 from cli.output.json import print_json
 from cli.output.quoted import columns, hanging
 from config.egress.origins import origin_of
-from config.errors import CallboardError
 from config.redaction import redact
 from config.settings import Settings
 from config.text.visible import visible
+from web.doctor import Finding, Verdict, examine
 
 CHECKS = {
-    "settings": "settings:check_settings",
-    "periods": "settings:check_periods",
-    "tenants": "settings:check_tenants",
-    "state folder": "database:check_state_folder",
-    "disk": "database:check_disks",
-    "folders": "packages:check_folders",
-    "packages": "packages:check_packages",
-    "redis": "servers:check_redis",
-    "broker": "servers:check_broker",
-    "addresses": "servers:check_addresses",
-    "tls": "tls:check_tls",
-    "database": "database:check_database",
-    "deployment": "servers:check_deployment",
-    "authentication": "authentication:check_authentication",
-    "workers": "workers:check_workers",
-    "queues": "queues:check_queues",
-    "plugins": "settings:check_plugins",
-    "celery": "queues:check_celery",
-    "celery tasks": "outward:check_celery_tasks",
-    "observers": "observers:check_observers",
-    "traces": "observers:check_traces",
-    "mcp servers": "mcp_servers:check_mcp_servers",
-    "webhooks": "agents:check_webhooks",
-    "governance": "outward:check_governance",
-    "sql databases": "outward:check_sql_databases",
-    "agents": "agents:check_agents",
-    "versions": "versions:check_versions",
-    "waiting runs": "versions:check_waiting_runs",
-    "policy": "agents:check_policy",
-    "model": "agents:check_model",
+    "settings": "cli.doctor.settings:check_settings",
+    "periods": "cli.doctor.settings:check_periods",
+    "tenants": "cli.doctor.settings:check_tenants",
+    "state folder": "web.doctor.database:check_state_folder",
+    "disk": "web.doctor.database:check_disks",
+    "folders": "cli.doctor.packages:check_folders",
+    "packages": "cli.doctor.packages:check_packages",
+    "redis": "web.doctor.servers:check_redis",
+    "broker": "web.doctor.servers:check_broker",
+    "addresses": "web.doctor.servers:check_addresses",
+    "tls": "web.doctor.tls:check_tls",
+    "database": "web.doctor.database:check_database",
+    "deployment": "web.doctor.servers:check_deployment",
+    "authentication": "cli.doctor.authentication:check_authentication",
+    "workers": "web.doctor.workers:check_workers",
+    "queues": "web.doctor.queues:check_queues",
+    "plugins": "cli.doctor.settings:check_plugins",
+    "celery": "web.doctor.queues:check_celery",
+    "celery tasks": "cli.doctor.outward:check_celery_tasks",
+    "observers": "cli.doctor.observers:check_observers",
+    "traces": "cli.doctor.observers:check_traces",
+    "mcp servers": "cli.doctor.mcp_servers:check_mcp_servers",
+    "webhooks": "cli.doctor.agents:check_webhooks",
+    "governance": "cli.doctor.outward:check_governance",
+    "sql databases": "cli.doctor.outward:check_sql_databases",
+    "agents": "cli.doctor.agents:check_agents",
+    "versions": "web.doctor.versions:check_versions",
+    "waiting runs": "web.doctor.versions:check_waiting_runs",
+    "policy": "cli.doctor.agents:check_policy",
+    "model": "cli.doctor.agents:check_model",
 }
 """The checks, in order; a new one is a line here and a function. Plugins may change Celery, so they come before it."""
 _COLOURS: dict[Verdict, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -74,7 +72,7 @@ def doctor(as_json: bool, url: str | None, key_file: TextIO | None, idle_s: int,
     """Check settings, servers, workers, packages and agents; fail if work could be lost."""
     if url is None:
         settings = options.apply(**flags)
-        findings = [*examine(settings), *(_probed(settings) if probe else ())]
+        findings = [*examine(settings, CHECKS), *(_probed(settings) if probe else ())]
     else:
         findings = examine_address(url, key_file.read().strip() if key_file is not None else None, idle_s)
     if as_json:
@@ -122,16 +120,3 @@ def examine_address(url: str, key: str | None, idle_s: int) -> list[Finding]:
         raise click.BadParameter(str(error), param_hint="--url") from error
     click.echo(f"reading a stream of {origin} with {idle_s} s of silence ...", err=True)
     return [finding._replace(text=redact(finding.text)) for finding in check_address(origin, key, idle_s)]
-
-
-def examine(settings: Settings) -> Iterator[Finding]:
-    """Yield the findings of every check; a check that raises is a finding itself."""
-    for about, function in CHECKS.items():
-        try:
-            check: Check = resolve_name(f"cli.doctor.{function}")
-            for verdict, text in check(settings):
-                yield Finding(about, verdict, redact(text))
-        except CallboardError as error:
-            yield Finding(about, "fail", redact(f"{error} [{error.code}]"))
-        except Exception as error:  # a check with a bug must not hide the findings of others
-            yield Finding(about, "fail", redact(f"could not be checked: {type(error).__name__}: {error}"))

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from bus.identity.credentials.certificates import require_tls_files
 from bus.liveness import wedged_after_s
 from cli import options
 from cli.supervisor import serving
@@ -54,7 +55,7 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     """Start Redis, web and workers, and print the page's address when it answers."""
     settings = options.apply(**flags)
     serving.require_loopback(settings)
-    serving.require_tls_files(settings)
+    require_tls_files(settings)
     make_folder(settings)
     require_private(settings.state)
     lock = PidLock(settings.state / "up.lock")

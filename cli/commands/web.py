@@ -6,6 +6,7 @@ import os
 
 import click
 
+from bus.identity.credentials.certificates import require_tls_files
 from cli import options
 from cli.doctor.authentication import NO_CREDENTIAL, lets_no_one_in
 from cli.supervisor import serving
@@ -24,7 +25,7 @@ def web(**flags: object) -> None:
     """Serve until a signal ends it; this process becomes gunicorn."""
     settings = options.apply(**flags)
     serving.require_loopback(settings)
-    serving.require_tls_files(settings)
+    require_tls_files(settings)
     make_folder(settings)
     require_schema(settings)
     environment = serving.child_environment(serving.web_environment(settings))

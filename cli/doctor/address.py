@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.doctor import Finding, Judged, fail, ok, warn
 from config.egress.origins import origin_of
 from web.api.selftest import NAMED
+from web.doctor import Finding, Judged, fail, ok, warn
 
 EVENTS, INTERVAL_MS, IDLE_S = 5, 400, 20
 PATIENCE_S = 15.0

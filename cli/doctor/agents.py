@@ -20,8 +20,6 @@ from agents.registry import AgentRegistry
 from bus.identity.access import may_start, sees_agent
 from bus.journal.stores import AgentVersions
 from bus.loop import process_loop
-from cli.doctor import Verdicts, fail, ok, warn
-from cli.doctor.database import is_there
 from cli.doctor.workflows import check_workflow
 from config.database.engine import open_database
 from config.database.migrate import require_current
@@ -32,6 +30,8 @@ from config.definitions.webhooks.definition import WebhookDefinition, read_webho
 from config.definitions.workflows.fields import WorkflowDefinition
 from config.errors import CallboardError
 from config.settings import Settings
+from web.doctor import Verdicts, fail, ok, warn
+from web.doctor.database import is_there
 
 PROBE, PROBE_TOKENS = "Reply with the word: yes", 64
 """What a probe asks, and the tokens that a model may think and answer with."""

@@ -6,15 +6,16 @@ from contextlib import closing
 from typing import Any
 
 from bus.identity.credentials import keys
-from cli.doctor import Judged, Verdicts, fail, ok, warn
-from cli.doctor.database import is_there
-from cli.supervisor.serving import is_loopback, require_loopback
+from cli.supervisor.serving import require_loopback
 from config.clock import stamp
 from config.database.engine import open_database
 from config.database.errors import DatabaseUnreachable, SchemaNew, SchemaOld
 from config.database.migrate import require_current
+from config.egress.origins import is_loopback
 from config.errors import SettingInvalid
 from config.settings import Settings
+from web.doctor import Judged, Verdicts, fail, ok, warn
+from web.doctor.database import is_there
 
 NO_CREDENTIAL = "CALLBOARD_AUTH=required, and there is no valid API key; `./callboard keys create NAME`"
 MOST_IDS = 5

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from agents.tools.mcp.catalogue.listed import sorted_out
 from agents.tools.mcp.connection.faults import with_remedy
-from cli.doctor import Judged, Verdicts, fail, ok, warn
 from config.definitions.mcp.server import McpServerDefinition, read_servers
 from config.errors import CallboardError
 from config.settings import Settings
 from config.text.names import did_you_mean
 from config.text.visible import visible
+from web.doctor import Judged, Verdicts, fail, ok, warn
 
 if TYPE_CHECKING:
     from mcp.types import Tool

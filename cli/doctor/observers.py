@@ -5,9 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 
 from agents.registry import AgentRegistry
-from bus.journal.tailing import ObserverState, observer_states
-from cli.doctor import Verdicts, fail, ok, warn
-from cli.doctor.database import reading_database
+from bus.journal.tailing import observer_states
 from config.database.engine import Database
 from config.errors import CallboardError
 from config.folders import ROOT
@@ -17,6 +15,9 @@ from config.text.visible import visible
 from observers.tailing.declared import read_observers
 from observers.tailing.tailed import tailed_observers
 from observers.traces.otlp import TraceCollector
+from web.doctor import Verdicts, fail, ok, warn
+from web.doctor.database import reading_database
+from web.doctor.observers import feeding
 
 
 @reading_database
@@ -32,13 +33,7 @@ def check_observers(settings: Settings, database: Database) -> Verdicts:
         yield warn(f"'{name}' is declared, and no process has ever fed it; start `./callboard observe {name}`.")
     for problem in _unmatched(settings):
         yield warn(problem)
-    late = [state for state in states if state.is_late]
-    for state in late:
-        yield warn(_sentence(state))
-    if states and not late and not is_broken:
-        slowest = max(states, key=lambda state: state.behind_s)
-        count = "one tails" if len(states) == 1 else f"{len(states)} tail"
-        yield ok(f"{count} the log; the slowest is '{slowest.name}', {_behind(slowest)}")
+    yield from feeding(states, is_broken=is_broken)
 
 
 def _loadable(settings: Settings) -> set[str]:
@@ -93,23 +88,3 @@ def _problems(settings: Settings) -> list[str]:
             if problem is not None:
                 problems.append(f"observer '{tailed.name}': {problem}")
     return list(dict.fromkeys(problems))
-
-
-def _behind(state: ObserverState) -> str:
-    return f"{state.behind_s:.0f} s behind" if state.behind_s else "up to date"
-
-
-def _sentence(state: ObserverState) -> str:
-    """Return what is wrong with an observer, and the command that helps."""
-    if state.dead:
-        letters, them = ("1 dead letter", "it") if state.dead == 1 else (f"{state.dead} dead letters", "them")
-        text = f"'{state.name}' has {letters}; `./callboard observers letters {state.name}` lists {them}"
-        return f"{text}, and `./callboard observers feed {state.name} --all` delivers {them} again."
-    if state.state == "stopped":
-        return f"'{state.name}' is {_behind(state)}, and no process feeds it; start `./callboard observe {state.name}`."
-    if state.state == "paused":
-        return f"'{state.name}' is paused and {_behind(state)}; `./callboard observers resume {state.name}` continues."
-    return (
-        f"'{state.name}' is {_behind(state)}; see `./callboard observers {state.name}`, and start a further "
-        f"`./callboard observe {state.name}`, or give it more `threads`."
-    )

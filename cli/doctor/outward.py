@@ -15,12 +15,12 @@ from bus.celery_tasks.application import (
     results_in,
 )
 from bus.celery_tasks.sender import require_answer
-from cli.doctor import Verdicts, fail, ok, warn
 from config.definitions.celery_tasks import CeleryApplication
 from config.errors import CallboardError
 from config.redis.server import SAFE_POLICY, ask
 from config.redis.url import redis_form
 from config.settings import Settings
+from web.doctor import Verdicts, fail, ok, warn
 
 CONNECT_S = 2.0
 _PORTS = {"http": 80, "https": 443}

@@ -12,10 +12,10 @@ from pathlib import Path
 from sysconfig import get_path
 
 from agents.models.releases import REMEDY, TROJAN_FILE, TROJANED, installed_release
-from cli.doctor import Verdicts, fail, ok, warn
 from config.folders import foreign_packages, require_own_folders
 from config.settings import Settings
 from config.settings.project import own_version
+from web.doctor import Verdicts, fail, ok, warn
 
 VIRTUALENV = ("_virtualenv.pth", b"import _virtualenv")
 """The file that virtualenv and uv put into each environment; it belongs to no package."""

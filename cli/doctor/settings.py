@@ -12,8 +12,6 @@ from types import ModuleType
 
 from agents.catalogue import find_tool
 from bus.identity import principals
-from cli.doctor import Verdicts, fail, ok, warn
-from cli.doctor.database import reading_database
 from cli.supervisor.supervisor import GRACE_S
 from config.database.engine import Database
 from config.definitions.dotted_path import NotImportable, import_path
@@ -22,6 +20,8 @@ from config.errors import CallboardError
 from config.settings import SEED_NAMES, SEED_NAMES_UNREAD, Settings, unknown_settings
 from config.text.names import did_you_mean
 from observers.discovery import OBSERVERS
+from web.doctor import Verdicts, fail, ok, warn
+from web.doctor.database import reading_database
 
 
 def check_settings(settings: Settings) -> Verdicts:

@@ -11,7 +11,6 @@ import click
 
 from agents.runner import Runner
 from bus.journal.readers import WaitReason
-from cli.doctor.workers import restart_sentence
 from cli.open_runner import open_runner
 from cli.output.durations import took
 from cli.output.json import print_json
@@ -19,6 +18,7 @@ from config.clock import epoch_ms
 from config.settings import Settings
 from config.text.names import did_you_mean
 from config.text.visible import visible
+from web.doctor.workers import restart_sentence
 from web.fleet import with_starting, without_worker, workers_starting
 
 MARKS = {"queued": "○", "running": "●", "waiting": "◐", "succeeded": "✓", "failed": "✕", "cancelled": "■", "dead": "✕"}

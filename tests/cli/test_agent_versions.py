@@ -9,9 +9,9 @@ import pytest
 
 from agents.runner import Runner
 from cli.doctor.agents import check_agents
-from cli.doctor.versions import check_versions, check_waiting_runs
 from config.settings import Settings
 from tests.cli.test_tools import AGENT, Type, type_
+from web.doctor.versions import check_versions, check_waiting_runs
 
 __all__ = ["type_"]
 DESK = "name: Desk\nmodel: demo/assistant\nsystem_prompt: You help.\ntools: [agent:tester]\n"

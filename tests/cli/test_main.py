@@ -204,10 +204,12 @@ def test_no_finding_shows_a_password(capsys, monkeypatch, tmp_path, own_celery):
 def test_a_look_that_breaks_hides_no_other(monkeypatch, tmp_path, own_celery):
     from cli.commands import doctor
     from config.settings import Settings
+    from web.doctor import examine
 
     monkeypatch.setitem(doctor.CHECKS, "folders", "nowhere:check_folders")
 
-    by_topic = {each.about: each for each in doctor.examine(Settings(state_dir=tmp_path, agents_dir=str(tmp_path)))}
+    settings = Settings(state_dir=tmp_path, agents_dir=str(tmp_path))
+    by_topic = {each.about: each for each in examine(settings, doctor.CHECKS)}
 
     assert by_topic["folders"].verdict == "fail"
     assert "could not be checked: ModuleNotFoundError" in by_topic["folders"].text

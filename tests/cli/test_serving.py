@@ -12,13 +12,13 @@ from cli.supervisor.serving import (
     PORT_IN_USE,
     address_of,
     bind,
-    is_loopback,
     open_page,
     page_address,
     require_loopback,
     web_environment,
     worker_command,
 )
+from config.egress.origins import is_loopback
 from config.errors import SettingInvalid
 from config.settings import Settings
 from tests.raising import raises

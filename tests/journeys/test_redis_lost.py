@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cli.doctor.servers import check_redis
 from tests.journeys.stage import SLOTS, Stage, delays_s, staged
+from web.doctor.servers import check_redis
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(120)]
 

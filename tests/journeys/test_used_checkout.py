@@ -26,12 +26,13 @@ SAMPLES = {
     "unit": """
         tests/config/definitions/test_dotted_path.py tests/agents/governance/policy/test_policy_page.py
         tests/config/test_private_files.py tests/config/settings/test_settings.py tests/agents/test_shipped_agents.py
-        tests/agents/test_catalogue.py tests/observers/test_discovery.py tests/cli/doctor tests/test_words.py
+        tests/agents/test_catalogue.py tests/observers/test_discovery.py tests/cli/doctor tests/web/doctor
+        tests/test_words.py
         """,
     "parity": "tests/cli/test_main.py",
     "journeys": "tests/journeys/test_doctor.py tests/journeys/test_keyless_web.py",
     "browser": "tests/browser/test_start_page.py",
-    "postgres": "tests/cli/doctor/test_workers.py",
+    "postgres": "tests/web/doctor/test_workers.py",
 }
 """Group -> tests of it that read definitions, settings, plugins, or each file of a folder."""
 IMPORT_ALL = ("unit", "journeys", "browser")

@@ -17,7 +17,6 @@ from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from bus.journal import Journal
-from cli.doctor.servers import check_deployment
 from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull
 from config.errors import SettingInvalid
 from config.settings import Settings
@@ -26,6 +25,7 @@ from handlers.worker.slots import SlotPool
 from tests.backends import RedisServer
 from tests.web.conftest import RunOwner, accept
 from web.app import create_app
+from web.doctor.servers import check_deployment
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("litellm", "openai", "alembic", "rich", "mcp", "handlers", "agents.models.lite", "agents.tools.calculator")

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from config.errors import SettingInvalid
 from config.identity.principal import NAME, Principal, Role
-from config.settings import ROOT
+from config.settings import ROOT, Settings
+from config.tls import server_context
 from config.watched_files import WatchedFiles
 
 log = logging.getLogger(__name__)
@@ -127,3 +128,14 @@ def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
     for kind, value in certificate.get("subjectAltName", ()):
         if kind in ("DNS", "URI", "email"):
             yield f"{kind}:{value}"
+
+
+def require_tls_files(settings: Settings) -> None:
+    """Return if the files of TLS can be used, before anything starts.
+
+    Raises:
+        SettingInvalid: one cannot.
+    """
+    server_context(settings)
+    if settings.tls_principals is not None:
+        read_rules(ROOT / settings.tls_principals)

@@ -12,8 +12,8 @@ from kombu import Connection
 from bus.broker.celery_config import celery_config, queue_of
 from bus.celery_app import Publisher
 from bus.messages.run_agent import RunAgentMessage
-from cli.doctor.queues import waiting
 from config.settings import Settings
+from web.doctor.queues import waiting
 
 MESSAGE = RunAgentMessage(run_id="run_1", agent_id="assistant", thread_id="thr_1")
 RABBITMQ = os.environ.get("RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672//")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cli.doctor.outward import check_governance, check_sql_databases
-from cli.doctor.queues import check_celery
 from config.settings import Settings
 from tests.cli.doctor.conftest import only, verdicts
+from web.doctor.queues import check_celery
 
 pytestmark = pytest.mark.parity
 

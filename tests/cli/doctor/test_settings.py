@@ -8,7 +8,6 @@ import pytest
 
 from bus.identity.credentials import keys
 from bus.identity.credentials.key_form import KeyForm
-from cli.doctor import Judged
 from cli.doctor.settings import check_periods, check_plugins, check_settings, check_tenants
 from config.database.engine import Database
 from config.database.migrate import migrate
@@ -16,6 +15,7 @@ from config.identity.principal import Principal
 from config.settings import Settings
 from config.settings.limits import Tenants, TenantSettings
 from tests.cli.doctor.conftest import only, verdicts
+from web.doctor import Judged
 
 
 def with_section(settings: Settings, name: str = "acme", **section: Any) -> Settings:

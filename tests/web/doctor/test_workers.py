@@ -4,12 +4,12 @@ from socket import gethostname
 import pytest
 
 from bus.journal.stores import WorkerRow, Workers, pool_problem
-from cli.doctor.workers import check_workers, clocks, connections, own_skew_ms
 from config.clock import epoch_ms
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.settings.project import own_version
-from tests.cli.doctor.conftest import only, verdicts
+from tests.web.doctor.conftest import only, verdicts
+from web.doctor.workers import check_workers, clocks, connections, own_skew_ms
 
 
 def test_several_workers_of_one_machine_are_fine_on_sqlite(settings, alive):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.database import check_disks, mount_of, read_mounts
-from tests.cli.doctor.conftest import only
+from tests.web.doctor.conftest import only
+from web.doctor.database import check_disks, mount_of, read_mounts
 
 LAPTOP = """\
 22 28 0:21 / /proc rw,nosuid,nodev,noexec,relatime shared:12 - proc proc rw

@@ -6,12 +6,12 @@ import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cli.doctor import Judged, Verdicts, fail, ok, warn
-from cli.supervisor import serving
-from config.egress.origins import host_of, networks_in
+from bus.identity.credentials.certificates import require_tls_files
+from config.egress.origins import host_of, is_loopback, networks_in
 from config.errors import SettingInvalid
 from config.settings import ROOT, Settings
 from config.tls import key_file
+from web.doctor import Judged, Verdicts, fail, ok, warn
 
 RENEW_BEFORE = timedelta(days=14)
 
@@ -22,7 +22,7 @@ def check_tls(settings: Settings, now: datetime | None = None) -> Verdicts:
     if settings.tls_certificate is None:
         return
     try:
-        serving.require_tls_files(settings)
+        require_tls_files(settings)
     except SettingInvalid as error:
         yield fail(str(error))
         return
@@ -40,12 +40,12 @@ def check_tls(settings: Settings, now: datetime | None = None) -> Verdicts:
 def _exposure(settings: Settings) -> Verdicts:
     """Yield what others on the network could read, or forge."""
     public = settings.public_url or ""
-    if not (serving.is_loopback(settings.host) or settings.tls_certificate or settings.trusted_proxies):
+    if not (is_loopback(settings.host) or settings.tls_certificate or settings.trusted_proxies):
         yield warn(
             f"CALLBOARD_HOST is {settings.host}, and no TLS is configured: credentials and messages cross the network "
             "in plain text. Set CALLBOARD_TLS_CERTIFICATE, or bind to loopback behind a proxy that ends TLS."
         )
-    if public.startswith("http://") and not serving.is_loopback(host_of(public).strip("[]")):
+    if public.startswith("http://") and not is_loopback(host_of(public).strip("[]")):
         yield warn(f"CALLBOARD_PUBLIC_URL is {public}: browsers send credentials in plain text. Use https.")
     for network in networks_in(settings.trusted_proxies):
         if network.prefixlen == 0:

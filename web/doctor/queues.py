@@ -14,14 +14,14 @@ from bus.journal.readers import Runs
 from bus.journal.stores import Workers
 from bus.keys import Keys
 from bus.redis_wire import with_running_redis
-from cli.doctor import Judged, Verdicts, fail, ok, warn
-from cli.doctor.database import reading_database
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.redis.server import CONNECT_TIMEOUT_S, ask, require_broker
 from config.redis.url import broker_form, redis_form
 from config.settings import Settings
+from web.doctor import Judged, Verdicts, fail, ok, warn
+from web.doctor.database import reading_database
 
 MAX_ROUNDS = 500
 """Most scans, of a thousand keys each, of a Redis that may be full of other keys."""

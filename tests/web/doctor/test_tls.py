@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.tls import check_tls
 from config.settings import Settings
 from tests.certificates import Authority
+from web.doctor.tls import check_tls
 
 
 def checked(settings: Settings, folder: Path, *, days: int = 30, after_days: float = 0) -> list[tuple[str, str]]:

@@ -7,12 +7,12 @@ from contextlib import suppress
 from agents.registry import AgentRegistry
 from bus.journal.readers import Runs
 from bus.journal.stores import AgentVersions
-from cli.doctor import Verdicts, ok, warn
-from cli.doctor.database import reading_database
 from config.database.engine import Database
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
 from config.text.visible import visible
+from web.doctor import Verdicts, ok, warn
+from web.doctor.database import reading_database
 
 SHOWN_RUNS = 20
 """Waiting runs that are named; the others are counted."""

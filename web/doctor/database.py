@@ -14,11 +14,11 @@ from pathlib import Path, PurePosixPath
 
 from sqlalchemy.engine import make_url
 
-from cli.doctor import Check, Verdicts, fail, ok, warn
 from config.database.engine import Database, open_database
 from config.database.errors import DatabaseUnreachable, SchemaNew, SchemaOld
 from config.database.migrate import HEAD, current_version, make_folder, require_current
 from config.settings import Settings
+from web.doctor import Check, Verdicts, fail, ok, warn
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 NETWORK = frozenset(

@@ -7,10 +7,10 @@ from bus.broker.celery_config import queue_of
 from bus.celery_app import Publisher
 from bus.keys import Keys
 from bus.messages.run_agent import RunAgentMessage
-from cli.doctor.queues import check_queues
 from config.database.tables import runs
-from tests.cli.doctor.conftest import only, verdicts
 from tests.web.conftest import accept
+from tests.web.doctor.conftest import only, verdicts
+from web.doctor.queues import check_queues
 
 WAKE_UP = RunAgentMessage(run_id="run_1", agent_id="assistant", thread_id="thr_1")
 

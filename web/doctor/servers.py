@@ -9,15 +9,15 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from bus.journal.stores import database_id, is_shared
 from bus.keys import Keys
 from bus.redis_wire import connect, with_running_redis
-from cli.doctor import Verdicts, fail, ok, warn
-from cli.doctor.database import reading_database
-from cli.supervisor.embedded_redis import program_of
-from cli.supervisor.serving import is_loopback
 from config.database.engine import Database
+from config.egress.origins import is_loopback
 from config.redis.errors import RedisRefused, RedisUnreachable
+from config.redis.program import program_of
 from config.redis.server import ServerFacts, ask, require_broker, require_usable
 from config.redis.url import each_url, redis_form, without_password
 from config.settings import Settings
+from web.doctor import Verdicts, fail, ok, warn
+from web.doctor.database import reading_database
 
 SHARED = (
     "workers of another database use the name '{name}' in this Redis, so each installation takes the other's wake-ups "
@@ -44,7 +44,7 @@ def check_redis(settings: Settings) -> Verdicts:
     """Yield whether Redis answers, evicts keys, and persists."""
     url = with_running_redis(settings).redis_url
     if url is None:
-        program = program_of(settings)
+        program = program_of(settings.embedded)
         if program is None:
             yield warn("none; `up` runs everything in one process. Install redis-server, or set CALLBOARD_REDIS_URL.")
         else:
@@ -95,7 +95,7 @@ def check_broker(settings: Settings) -> Verdicts:
         else:
             yield ok("is the Redis above")
             yield from _check_room(settings, facts)
-    elif program_of(settings) is not None:
+    elif program_of(settings.embedded) is not None:
         yield ok("is the Redis that `up` starts")
     else:
         yield warn("none; no wake-up is published, and workers poll the database")

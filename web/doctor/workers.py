@@ -10,8 +10,6 @@ from typing import Any
 
 from agents.registry import AgentRegistry
 from bus.journal.stores import Workers, abandoned_calls, missing_keys, pool_problem
-from cli.doctor import Verdicts, fail, ok, warn
-from cli.doctor.database import reading_database
 from config.clock import epoch_ms
 from config.database.engine import Database, allowed_connections, wall_ms
 from config.definitions.agent import AgentDefinition
@@ -19,6 +17,8 @@ from config.definitions.plugins import changed_after, restart
 from config.settings import Settings
 from config.settings.project import own_version
 from config.text.visible import visible
+from web.doctor import Verdicts, fail, ok, warn
+from web.doctor.database import reading_database
 
 SKEW_SEEN_MS = 2_000
 """More than this is visible in displayed times."""

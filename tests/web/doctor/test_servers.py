@@ -1,9 +1,9 @@
 import pytest
 import redis
 
-from cli.doctor.servers import check_addresses, check_broker, check_redis
 from tests.backends import RedisServer
-from tests.cli.doctor.conftest import only, verdicts
+from tests.web.doctor.conftest import only, verdicts
+from web.doctor.servers import check_addresses, check_broker, check_redis
 
 OPEN = "requires no password"
 PLAIN = "plain text"
@@ -121,7 +121,7 @@ def test_a_broker_that_is_the_redis_above_is_not_called_well_when_that_does_not_
     ],
 )
 def test_without_a_redis_the_broker_is_not_called_one_above(settings, monkeypatch, program, verdict):
-    monkeypatch.setattr("cli.doctor.servers.program_of", lambda settings: program)
+    monkeypatch.setattr("web.doctor.servers.program_of", lambda choice: program)
 
     assert list(check_broker(settings)) == [verdict]
 
