@@ -20,6 +20,7 @@ from config.database.timeouts import left_s, not_counted
 from config.errors import CallboardError
 from config.fresh import FreshFor
 from config.settings import Settings
+from web.doctor.server_checks import ServerDoctor
 from web.errors import Overloaded
 from web.feeds.hub import Hub
 from web.request_counts import RequestCounts
@@ -65,6 +66,7 @@ class WebProcess:
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
         self.strangers_health = FreshFor[tuple[dict[str, Any], int]]()
         self.strangers_ready = FreshFor[bool]()
+        self.doctor = ServerDoctor()
         self.requests = RequestCounts()
         self._at_close: list[Callable[[], None]] = []
 

@@ -159,6 +159,15 @@ def require_may_see_policy(principal: Principal) -> None:
         raise forbidden(principal, Verb.SEE, "the policy's rules, without a role")
 
 
+def require_may_examine(principal: Principal) -> None:
+    """Raise ``FORBIDDEN`` unless a principal may read what the doctor says of the servers that all tenants share.
+
+    Operators and administrators of the tenant ``default`` may, with a credential for all agents.
+    """
+    if principal.tenant != LOCAL.tenant or principal.agents is not None or principal.reach(Verb.CONTROL) < Reach.SHARED:
+        raise forbidden(principal, Verb.CONTROL, "the servers of this deployment, whose doctor is for its operators")
+
+
 def may_see_machines(principal: Principal) -> bool:
     """Return whether a principal may see what all tenants share: hosts and processes, queues, numbers of viewers.
 

@@ -111,7 +111,9 @@ def rows_of_slots(sums: Iterable[tuple[int, str, str, float]]) -> dict[str, Any]
     for slot_ms, name, part, value in sums:
         row = slots.setdefault(slot_ms, {"runs": {}, "tool_calls": {}, "counts": defaultdict(float)})
         key, _, bound = name.partition(":")
-        if key == "runs_ended" and part:
+        if key == "runs_started":
+            row["started"] = round(value)
+        elif key == "runs_ended" and part:
             row["runs"][part] = round(value)
         elif key == "activity_executions" and part.startswith("tool "):
             row["tool_calls"][part.removeprefix("tool ")] = round(value)
@@ -125,7 +127,13 @@ def rows_of_slots(sums: Iterable[tuple[int, str, str, float]]) -> dict[str, Any]
 
 def _row(slot_ms: int, row: Mapping[str, Any]) -> dict[str, Any]:
     tokens = {name: round(row.get(name, 0)) for name in ("input_tokens", "output_tokens")}
-    facts = {"at": stamp(slot_ms), "runs": row["runs"], "tool_calls": row["tool_calls"], **tokens}
+    facts = {
+        "at": stamp(slot_ms),
+        "started": row.get("started", 0),
+        "runs": row["runs"],
+        "tool_calls": row["tool_calls"],
+        **tokens,
+    }
     return facts | {"cost_usd": row.get("cost_usd", 0.0)} | _quantiles(row["counts"])
 
 

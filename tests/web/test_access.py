@@ -545,7 +545,7 @@ def test_only_administrators_administer(
 
 LISTS = ("/v1/runs", "/v1/threads?owner=*", "/v1/agents", "/v1/workflows", "/v1/tools", "/tools", "/health", "/ready")
 METRICS = "/metrics"
-FLEET = ("/v1/workers", "/v1/queues", "/v1/metrics", "/v1/policy")
+FLEET = ("/v1/workers", "/v1/queues", "/v1/metrics", "/v1/policy", "/v1/doctor")
 DECIDED = ("/v1/approvals?state=answered", "/v1/approvals?state=holding", "/v1/approvals/decided?tool=violet-otter")
 COUNTS = [f"/v1/runs/counts?by={by}" for by in ("status", "agent", "code", "queue", "owner")]
 

@@ -119,6 +119,7 @@ def test_what_the_observer_counted_is_in_rows(client: FlaskClient, journal: Any)
     ended = ("kind", "agent"), ("agent", "writer"), ("tenant", "acme")
     counts = {
         Series("runs_ended", (*ended, ("status", "succeeded"))): 3.0,
+        Series("runs_started", ended): 7.0,
         Series("runs_ended", (*ended, ("status", "failed"))): 1.0,
         Series("tokens", (("agent", "writer"), ("direction", "output"))): 20.0,
         Series("cost_usd", (("agent", "writer"), ("tenant", "acme"))): 0.25,
@@ -134,7 +135,7 @@ def test_what_the_observer_counted_is_in_rows(client: FlaskClient, journal: Any)
     answer = get(client, "/v1/metrics?since=1h")
 
     (row,) = answer["rows"]
-    assert row["runs"] == {"succeeded": 3, "failed": 1}
+    assert (row["started"], row["runs"]) == (7, {"succeeded": 3, "failed": 1})
     assert (row["input_tokens"], row["output_tokens"], row["cost_usd"]) == (0, 20, 0.25)
     assert row["tool_calls"] == {"done": 2}
     assert 0.25 < row["first_token_p50_s"] < row["first_token_p95_s"] <= 0.5

@@ -72,12 +72,13 @@ def slot_sums(connection: Connection, since_ms: int) -> list[tuple[int, str, str
     kind = case((c.labels_json.startswith('{"type":"tool"', autoescape=True), "tool "), else_="")
     kind_and_part = (kind + part).label("part")
     query = select(c.slot_ms, c.name, kind_and_part, func.sum(c.value).label("value"))
-    is_meant = or_(c.name.in_(("runs_ended", "activity_executions", "tokens", "cost_usd")), c.name.startswith(_FIRST))
+    is_meant = or_(c.name.in_(_SUMMED), c.name.startswith(_FIRST))
     query = query.where(c.slot_ms > max(TOTAL, begin_ms - SLOT_MS), is_meant).group_by(c.slot_ms, c.name, kind_and_part)
     return [(row.slot_ms, row.name, row.part, row.value) for row in connection.execute(query.order_by(c.slot_ms))]
 
 
 _LAST = "succeeded failed cancelled dead input output done refused unknown".split()
+_SUMMED = ("runs_started", "runs_ended", "activity_executions", "tokens", "cost_usd")
 _FIRST = "time_to_first_token_seconds:"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from callboard_client.fleet_records import Queue, RunCounts, RunFilters, Worker
+from callboard_client.fleet_records import DoctorReport, Queue, RunCounts, RunFilters, Worker
 from callboard_client.records import (
     Agent,
     AgentProblem,
@@ -130,6 +130,10 @@ def list_workers() -> Call[Page[Worker]]:
 
 def list_queues() -> Call[Page[Queue]]:
     return _get("/v1/queues", _page_of("queues", Queue))
+
+
+def doctor_report() -> Call[DoctorReport]:
+    return _get("/v1/doctor", DoctorReport.of)
 
 
 def get_run(run_id: str, why: bool = False) -> Call[Run]:

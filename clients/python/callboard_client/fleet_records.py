@@ -94,3 +94,13 @@ class Queue(Record):
     worker_ids: Sequence[str] = ()
     detail: str | None = None
     """Where no worker serves it: what to do."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DoctorReport(Record):
+    """What the server's checks say."""
+
+    state: str
+    """ok, warn or fail: the worst of the findings'."""
+    findings: Sequence[Mapping[str, Any]] = ()
+    """Each with ``check``, ``state``, ``sentence``, and ``remedy`` where a command helps."""

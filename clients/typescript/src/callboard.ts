@@ -2,7 +2,7 @@ import { jsonOf } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { Http, newKey, type HttpOptions } from "./http.js";
 import { handleOf, RunHandle } from "./run.js";
-import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, ForkedThread, Health, Message, Messages, MetricRows, OpenApprovals, Priority, Queue, Queues, Run, RunCounts, Runs, Summaries, Thread, Threads, Workers, Workflow, Workflows } from "./types.js";
+import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, DoctorReport, ForkedThread, Health, Message, Messages, MetricRows, OpenApprovals, Priority, Queue, Queues, Run, RunCounts, Runs, Summaries, Thread, Threads, Workers, Workflow, Workflows } from "./types.js";
 
 const BOARD_POLL_MS = 2500;
 
@@ -105,6 +105,11 @@ export class Callboard {
   /** Return what was counted in the last day at most, in rows of five minutes. */
   metrics(query: { since?: string } = {}): Promise<MetricRows> {
     return this.#http.call("GET", "/v1/metrics", { query: { ...query } });
+  }
+
+  /** Return what the server's checks of its database, Redis, queues and workers say; for its operators. */
+  doctor(): Promise<DoctorReport> {
+    return this.#http.call("GET", "/v1/doctor");
   }
 
   /** Return one run as it is now. */

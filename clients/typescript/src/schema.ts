@@ -514,6 +514,29 @@ export interface components {
             /** @description The ``after`` of the next page; absent on the last one. */
             next?: string;
         };
+        /** @description What one check says about one thing. */
+        DoctorFinding: {
+            /** @description Its name, as ``./callboard doctor`` prints it. */
+            check: string;
+            /** @description The command of the remedy, where it is one. */
+            remedy?: string;
+            /** @description With a remedy where the state is not ``ok``. */
+            sentence: string;
+            /**
+             * @description ``fail``: work or keys may be lost, or no run is executed; ``warn``: slower or riskier than necessary.
+             * @enum {string}
+             */
+            state: "ok" | "warn" | "fail";
+        };
+        /** @description What the checks of servers say, in their order; one check may say several things, or nothing. */
+        DoctorReport: {
+            findings: components["schemas"]["DoctorFinding"][];
+            /**
+             * @description The worst of the findings' states.
+             * @enum {string}
+             */
+            state: "ok" | "warn" | "fail";
+        };
         /** @description The last event. */
         Done: {
             correlation_id?: string;
@@ -2274,6 +2297,8 @@ export interface components {
             runs: {
                 [key: string]: number;
             };
+            /** @description Runs that were accepted. */
+            started: number;
             /** @description Calls of tools that ended, by outcome. */
             tool_calls: {
                 [key: string]: number;

@@ -13,6 +13,7 @@ export type BoardSnapshot = Schemas["BoardSnapshot"];
 export type ControlledRun = Schemas["ControlledRun"];
 export type Decided = Schemas["DecidedApproval"];
 export type Decisions = Schemas["DecisionPage"];
+export type DoctorReport = Schemas["DoctorReport"];
 export type EndEvent = Schemas["EndEvent"];
 export type Events = Schemas["EventPage"];
 export type ForkedThread = Schemas["ForkedThread"];

@@ -67,6 +67,7 @@ def test_runs_are_found_and_counted_and_the_fleet_is_listed(callboard: Callboard
     assert [run.run_id for run in by_id] == [second.run_id]
     assert callboard.runs.counts("agent", q=first.run_id).groups == [{"value": "assistant", "count": 1}]
     assert [worker.state for worker in callboard.workers()] == ["alive"]
+    assert "queues" in {finding["check"] for finding in callboard.doctor().findings}
     assert {queue.queue: queue.workers for queue in callboard.queues()} == {"runs": 1}
     assert callboard.approvals.list(state="answered") == []
     for handle in (first, second):

@@ -53,6 +53,7 @@ console.log(JSON.stringify({
   oldest: (await server.runs({ sort: "oldest", q: "hello", kind: "agent" })).runs.length,
   queues: (await server.queues()).queues.map((queue) => queue.queue),
   workers: (await server.workers()).workers,
+  checks: (await server.doctor()).findings.map((finding) => finding.check),
   isFed: (await server.metrics({ since: "1h" })).is_fed,
   agents: (await server.agents()).agents.map((agent) => agent.id),
   refused: [refused instanceof ApiError, refused.code, refused.status],
@@ -249,6 +250,7 @@ def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
     assert result["messages"][0] == "user"
     assert result["summaries"] == []
     assert (result["counted"], result["queues"]) == ([{"value": "cancelled", "count": 1}], ["runs"])
+    assert "database" in result["checks"]
     assert (result["oldest"] > 0, result["workers"], result["isFed"]) == (True, [], False)
     assert "assistant" in result["agents"]
     assert result["refused"] == [True, "run_unknown", 404]

@@ -45,6 +45,10 @@ export class Callboard {
     metrics(query = {}) {
         return this.#http.call("GET", "/v1/metrics", { query: { ...query } });
     }
+    /** Return what the server's checks of its database, Redis, queues and workers say; for its operators. */
+    doctor() {
+        return this.#http.call("GET", "/v1/doctor");
+    }
     /** Return one run as it is now. */
     getRun(runId) {
         return this.handle(runId).get();

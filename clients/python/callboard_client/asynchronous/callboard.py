@@ -13,7 +13,7 @@ from callboard_client.address import Address
 from callboard_client.asynchronous.handle import AsyncRunHandle
 from callboard_client.asynchronous.transport import AsyncTransport
 from callboard_client.envelope import EnvelopeKey
-from callboard_client.fleet_records import Queue, RunCounts, RunFilters, Worker
+from callboard_client.fleet_records import DoctorReport, Queue, RunCounts, RunFilters, Worker
 from callboard_client.records import (
     Agent,
     AgentProblem,
@@ -176,6 +176,14 @@ class AsyncCallboard:
     async def queues(self) -> Page[Queue]:
         """Return the queues in which runs wait, those with the most first."""
         return await self._transport.send(calls.list_queues())
+
+    async def doctor(self) -> DoctorReport:
+        """Return what the server's checks of its database, Redis, queues and workers say; for its operators.
+
+        Raises:
+            RequestRefused: ``forbidden``.
+        """
+        return await self._transport.send(calls.doctor_report())
 
     async def me(self) -> Me:
         """Return who the server takes this client for, by its key."""

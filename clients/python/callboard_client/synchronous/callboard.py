@@ -12,7 +12,7 @@ import httpx
 from callboard_client import calls
 from callboard_client.address import Address
 from callboard_client.envelope import EnvelopeKey
-from callboard_client.fleet_records import Queue, RunCounts, RunFilters, Worker
+from callboard_client.fleet_records import DoctorReport, Queue, RunCounts, RunFilters, Worker
 from callboard_client.records import (
     Agent,
     AgentProblem,
@@ -177,6 +177,14 @@ class Callboard:
     def queues(self) -> Page[Queue]:
         """Return the queues in which runs wait, those with the most first."""
         return self._transport.send(calls.list_queues())
+
+    def doctor(self) -> DoctorReport:
+        """Return what the server's checks of its database, Redis, queues and workers say; for its operators.
+
+        Raises:
+            RequestRefused: ``forbidden``.
+        """
+        return self._transport.send(calls.doctor_report())
 
     def me(self) -> Me:
         """Return who the server takes this client for, by its key."""
