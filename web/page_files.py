@@ -80,6 +80,8 @@ TYPES = {
     ".map": "application/json",
 }
 """Fixed, since guesses differ between machines; files with other suffixes are not served."""
+VENDOR = "vendor/"
+"""What others have written, which is served unchanged with its notice of copyright."""
 STYLESHEETS = re.compile(r'(?:<link rel="stylesheet" href="/static/[^"]+">\n)+')
 LINKED = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 ENTRY = re.compile(r'<script type="module" src="/static/([^"]+)"')
@@ -118,7 +120,7 @@ class PageFiles:
         late_sheets = {name for name in texts if name.endswith(".css")}.difference(*linked_sheets.values())
         for name, sheets in linked_sheets.items():
             texts[_named_after(name, ".css")] = "".join(texts[sheet] for sheet in sheets)
-        texts = {name: _without_comments(text) for name, text in texts.items()}
+        texts = {name: text if name.startswith(VENDOR) else _without_comments(text) for name, text in texts.items()}
         late_modules = self._join(texts, shells)
         self.files = {name: _body(name, text) for name, text in texts.items()}
         self._late = sorted(late_sheets | late_modules)

@@ -36,6 +36,24 @@ def test_each_import_and_export_has_the_form_that_is_joined() -> None:
     assert [line for line in lines if not any(form.match(line) for form in forms)] == []
 
 
+def test_what_others_have_written_is_as_it_was_released_with_its_license() -> None:
+    folder = STATIC / "vendor" / "uPlot"
+    digests = dict(re.findall(r"^\| `([^`]+)` \|.*\| `([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.M))
+
+    files = {path.name: path for path in folder.iterdir() if path.name != "README.md"}
+
+    assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()} == digests
+    assert "LICENSE" in digests
+    assert [path.name for path in (STATIC / "vendor").iterdir()] == ["uPlot"]
+
+
+def test_it_is_served_unchanged_and_by_no_shell(door) -> None:
+    name = "vendor/uPlot/uPlot.esm.js"
+
+    assert door.get(f"/static/{name}").data == (STATIC / name).read_bytes()
+    assert not [shell for shell in SHELLS.values() if "vendor/" in shell]
+
+
 def test_every_module_is_used() -> None:
     imported = {(path.parent / name).resolve() for path in MODULES for name in ANY_IMPORT.findall(path.read_text())}
     entries = {STATIC / name for shell in SHELLS.values() for name in re.findall(r'src="/static/([^"]+)"', shell)}

@@ -13,6 +13,7 @@ export const PLACES = {
   board: ["/board"],
   run: ["/run/:runId"],
   approvals: ["/approvals", "/approvals/:approvalId"],
+  fleet: ["/fleet"],
 };
 
 /** The rail: place, title, icon, group. A row whose place has no pattern above is not shown. */

@@ -19,6 +19,7 @@ const MODULES = {
   board: () => import("./board/BoardView.js"),
   run: () => import("./run/RunView.js"),
   approvals: () => import("./approvals/ApprovalsView.js"),
+  fleet: () => import("./fleet/FleetView.js"),
 };
 /** Milliseconds after which a view that is still loading says so. */
 const PATIENCE_MS = 200;

@@ -1,18 +1,27 @@
 // @ts-check
-import { ago, count, ticking } from "../../dom/format.js";
+import { ago, cost, count, duration, ticking } from "../../dom/format.js";
 import { h, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { addressOf } from "../../router.js";
+import { getMetrics } from "../../services/fleet.js";
+import { resource } from "../../services/resource.js";
+import { LENGTHS, seriesOf, sumOf, usual } from "../../state/metrics.js";
+import { Sparkline } from "../../ui/Sparkline.js";
 import { FAILED } from "./groups.js";
 
-/** How the fleet is, in a few numbers; each leads to the runs that it counts. */
+const REFRESH_MS = 30_000;
+
+/** How the fleet is, in a few numbers; each leads to the runs that it counts, or to the plots of a day. */
 export class Vitals {
   /** @param {any} board */
   constructor(board) {
     this.element = h("section.vitals", { "aria-label": "How the fleet is" });
-    const open = this.#vital("Open now", { status: "open" });
-    const asks = this.#vital("Need a person", { status: "waiting" });
-    const failed = this.#vital("Failed in 24 hours", FAILED);
+    const runs = (/** @type {Record<string, string>} */ query) => addressOf("/board", {}, query);
+    const open = this.#vital("Open now", runs({ status: "open" }));
+    const asks = this.#vital("Need a person", runs({ status: "waiting" }));
+    const failed = this.#vital("Failed in 24 hours", runs(FAILED), Sparkline({ tone: "is-bad" }));
+    const counted = [this.#vital("First token, p95", "#/fleet", Sparkline({ kind: "line" })), this.#vital("Tokens per second", "#/fleet", Sparkline({ kind: "line" })), this.#vital("Spent in 24 hours", "#/fleet", Sparkline())];
+    const { state } = resource(() => getMetrics("24h"), { everyMs: REFRESH_MS });
     watch(() => {
       board.changes.value;
       const { questions, failed: failures } = board.lanes();
@@ -22,13 +31,41 @@ export class Vitals {
       asks.element.classList.toggle("is-wait", board.number("questions") > 0);
       failed.say(count(board.number("failed")), failures.length ? `the last ${ago(failures[0].ended_at ?? failures[0].created_at)}` : "");
     });
+    watch(() => {
+      const { value } = state.value;
+      for (const { element } of counted) element.hidden = !value; // a reader who may not see all tenants' sums has none
+      if (!value) return;
+      const series = seriesOf(value.rows, value.slot_s, LENGTHS["24h"], Date.now());
+      failed.draw(series.failed);
+      showCounted(counted, series, value.first_token_p95_s);
+    });
   }
 
-  /** @type {(name: string, query: Record<string, string>) => {element: HTMLElement, say: (number: string, note: string) => void}} */
-  #vital(name, query) {
+  /** @type {(name: string, href: string, spark?: ReturnType<typeof Sparkline>) => Vital} */
+  #vital(name, href, spark) {
     const [number, note] = [h("b"), h("small")];
-    const element = h("a.vital", { href: addressOf("/board", {}, query) }, h("span.vital-name", {}, name), h("span.vital-number", {}, number), note);
+    const element = h("a.vital", { href }, h("span.vital-name", {}, name), h("span.vital-number", {}, number, spark?.element), note);
     this.element.append(element);
-    return { element, say: (text, more) => (say(number, text), say(note, more)) };
+    return { element, say: (text, more) => (say(number, text), say(note, more)), draw: (values) => spark?.show(values) };
   }
+}
+
+/** @typedef {{element: HTMLElement, say: (number: string, note: string) => void, draw: (values: readonly (number | null)[]) => void}} Vital */
+
+/** @type {(vitals: Vital[], series: import("../../state/metrics.js").Series, p95: number | undefined) => void} */
+function showCounted([first, tokens, spent], series, p95) {
+  const range = usual(series.p95);
+  first.say(p95 === undefined ? "–" : seconds(p95), range ? `usually ${seconds(range[0])} to ${seconds(range[1])}` : "no model was asked");
+  first.draw(series.p95);
+  const rate = series.rate.at(-2) ?? 0; // of the last five minutes that are over
+  tokens.say(rate < 10 ? String(Number(rate.toPrecision(2))) : count(Math.round(rate)), `at most ${count(Math.round(Math.max(...series.rate)))} in 24 hours`);
+  tokens.draw(series.rate);
+  const hour = series.times.length - 3600 / series.slotS;
+  spent.say(cost(sumOf(series, series.cost)), `${cost(sumOf(series, series.cost.map((value, i) => (i >= hour ? value : 0))))} within an hour`);
+  spent.draw(series.cost);
+}
+
+/** @type {(value: number) => string} */
+function seconds(value) {
+  return value < 0.1 ? duration(value * 1000) : `${value < 10 ? value.toFixed(2) : Math.round(value)} s`;
 }

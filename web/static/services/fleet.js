@@ -1,0 +1,27 @@
+// @ts-check
+// The calls of the fleet, which the first load does without.
+
+import { Callboard } from "../client/callboard.js";
+import { credentialHeaders } from "./credential.js";
+
+const server = new Callboard({ attempts: 1, headers: credentialHeaders });
+
+/** Return the workers that gave a sign of life within an hour. */
+export async function listWorkers() {
+  return (await server.workers()).workers;
+}
+
+/** Return the queues in which runs wait, or which agents name. */
+export async function listQueues() {
+  return (await server.queues()).queues;
+}
+
+/** Return what was counted since then: {rows, slot_s, is_fed, detail?}; `since` is a length back from now. */
+export function getMetrics(/** @type {string} */ since) {
+  return server.metrics({ since });
+}
+
+/** Return what the server's checks say: {state, findings}. */
+export function getDoctor() {
+  return server.doctor();
+}
