@@ -111,9 +111,24 @@ class AgentRegistry:
         content_json = self._versions.content(self._versions.one(agent_id, number).digest)
         return dict(orjson.loads(content_json or "{}"))
 
-    def register(self) -> None:
-        """Give each content that the files have now its version; what is registered is not written again."""
-        for definition in self.all() if self._versions is not None else ():
+    def version_for(self, principal: Principal, agent_id: str, number: int) -> AgentDefinition:
+        """Return a version of an agent that a principal may start and may let serve, for a run that tries it.
+
+        Raises:
+            AgentUnknown, DefinitionInvalid, AGENT_FORBIDDEN: see ``startable``; or this code does not take the version.
+            FORBIDDEN: the principal may not say which version serves.
+            VERSION_UNKNOWN: the agent has none of this number, or it is not kept.
+        """
+        serving = self.startable(principal, agent_id)
+        self.require_may_promote(principal, agent_id)
+        assert self._versions is not None
+        version = self._version(agent_id, self._versions.one(agent_id, number).digest, number)
+        return version.model_copy(update={"file": serving.file, "access": serving.access})
+
+    def register(self, agent_id: str | None = None) -> None:
+        """Give each content that the files have now its version, or that of one agent's; none is written again."""
+        definitions = self.all() if agent_id is None else [self.in_file(agent_id)]
+        for definition in definitions if self._versions is not None else ():
             if isinstance(definition, AgentDefinition):
                 assert self._versions is not None
                 self._versions.register(definition.id, definition.digest, definition.content_json)

@@ -108,7 +108,7 @@ class Runner:
     def run(
         self,
         objective: str,
-        agent_id: str,
+        agent_id: str | AgentDefinition,
         *,
         thread_id: str | None = None,
         detached: bool = False,
@@ -127,7 +127,7 @@ class Runner:
 
         Args:
             objective: the task, a sentence or a page.
-            agent_id: the agent; its definition's file name without ``.yaml``.
+            agent_id: the agent; its definition's file name without ``.yaml``, or a version of it.
             thread_id: the thread to continue, or a name for a new one; None creates one.
             detached: True where no caller waits: workers execute the run. Otherwise this process does, inline.
             grant: the text of a privilege grant; the run is privileged, and the grant is used up.

@@ -108,7 +108,7 @@ NO_IDS = {
     *("x-github-hook-id", "x-hub-signature-256", "stripe-signature", "user-agent"),
     *("grant", "principal", "reason", "minutes"),
     *("since", "until", "q", "queue", "kind", "model", "sort", "by", "tool", "spans"),
-    *("node", "under", "failed_items"),
+    *("node", "under", "failed_items", "action", "outcome", "target_id"),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
 }
 """Parameters and fields that name no object; a new one has to be added here or to ``UNKNOWN``."""
@@ -366,7 +366,7 @@ class Got:
 
 def ask(client: FlaskClient, probe: Probe, ids: Mapping[str, str], headers: Mapping[str, str], **query: str) -> Got:
     """Return the answer to a call with these ids in its path, and the probed one in its place."""
-    path = re.sub(r"\{(\w+)\}", lambda match: ids[KIND.get(match[1], match[1])], probe.path)
+    path = re.sub(r"\{(\w+)\}", lambda match: {"version": "1", **ids}[KIND.get(match[1], match[1])], probe.path)
     value, body = ids[probe.kind], dict(probe.body)
     if probe.kind == "workflow" and body:
         body = {"input": {}}  # in place of an agent's message
@@ -525,6 +525,7 @@ def test_a_role_reaches_what_it_says(
         ("POST", "/v1/keys", {"name": "mine", "roles": ["admin"]}),
         ("DELETE", "/v1/keys/0000000000000000", None),
         ("GET", "/v1/audit", None),
+        ("GET", "/v1/audit/verification", None),
         ("GET", "/v1/grants", None),
         ("POST", "/v1/grants", {"agent": "assistant", "principal": "ben", "reason": "mine"}),
         ("DELETE", "/v1/grants/grt_00000000000000000000000000", None),
@@ -563,6 +564,9 @@ COUNTS = [f"/v1/runs/counts?by={by}" for by in ("status", "agent", "code", "queu
         "/v1/threads?search=violet",
         "/v1/keys",
         "/v1/audit",
+        "/v1/audit/verification",
+        "/v1/observers?name=violet",
+        "/v1/runs?tool=violet",
     ],
 )
 @pytest.mark.parametrize("caller", STRANGERS)

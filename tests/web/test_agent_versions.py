@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from agents.runner import Runner
+from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.bus.questions import asks, question_before
-from tests.web.conftest import AGENT
+from tests.credentials import key_of
+from tests.web.conftest import AGENT, process_of
+from web.app import create_app
 
 RUN = {"agent": "assistant", "input": "Hello"}
 
@@ -92,3 +95,54 @@ def test_a_waiting_run_moves_to_the_version_that_was_shown(client: Any, file: Pa
     assert (moved.status_code, moved.json["status"]) == (200, "queued")
     assert client.get(f"/v1/runs/{run_id}").json["reason"] == "upgraded"
     assert client.get("/v1/approvals").json["approvals"] == []
+
+
+def test_a_version_says_what_its_file_said(client: Any, file: Path) -> None:
+    contents = [client.get(f"/v1/agents/assistant/versions/{number}").json["content"] for number in (1, 2)]
+
+    assert [content["system_prompt"] for content in contents] == ["You answer.", "You answer briefly."]
+    for number in ("9", "0", "latest", "-1", "99999999999999999999"):
+        assert client.get(f"/v1/agents/assistant/versions/{number}").json["code"] == "version_unknown"
+
+
+def test_the_list_says_who_promoted_and_has_the_version_of_an_agent_without_runs(
+    client: Any, settings: Settings
+) -> None:
+    (Path(settings.agents_dir) / "clerk.yaml").write_text(AGENT)
+
+    (row,) = client.get("/v1/agents/clerk/versions").json["versions"]
+    client.post("/v1/agents/clerk/promote", json={"version": 1})
+    (stable,) = client.get("/v1/agents/clerk/versions").json["versions"]
+
+    assert (row["version"], row["promoted"]) == (1, {})
+    assert stable["promoted"]["stable"]["by"] == settings.local_principal.id
+    assert stable["promoted"]["stable"]["at"] >= row["created_at"]
+
+
+def test_a_run_gets_the_version_that_its_start_names(client: Any, file: Path, runner: Runner) -> None:
+    digests = {row["version"]: row["digest"] for row in client.get("/v1/agents/assistant/versions").json["versions"]}
+
+    for number in (1, 2):
+        run_id = client.post("/v1/runs", json={**RUN, "version": number}).json["run_id"]
+
+        row = runner.journal.readers.runs.row(runner.principal, run_id)
+        assert row.definition_digest == digests[number]
+    assert client.post("/v1/runs", json={**RUN, "version": 9}).json["code"] == "version_unknown"
+    workflow = client.post("/v1/runs", json={"workflow": "books", "input": {}, "version": 1})
+    assert workflow.json["detail"] == "'version' is of agents; leave it out where you start a workflow."
+
+
+def test_prompts_and_versions_are_for_who_may_promote(runner: Runner, settings: Settings, file: Path) -> None:
+    app = create_app(settings.model_copy(update={"auth": "required"}), runner)
+    guarded = app.test_client()
+    for role, status in ((Role.OPERATOR, 200), (Role.VIEWER, 403)):
+        principal = Principal(id=f"a-{role}", roles=frozenset({role}))
+        headers = {"Authorization": f"Bearer {key_of(settings, principal)}"}
+
+        version = guarded.get("/v1/agents/assistant/versions/1", headers=headers)
+        start = guarded.post("/v1/runs", json={**RUN, "version": 1}, headers=headers)
+
+        assert version.status_code == status
+        assert start.status_code == (202 if status == 200 else 403)
+        assert "You answer" not in version.text or status == 200
+    process_of(app).close()

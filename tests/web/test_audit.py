@@ -125,6 +125,27 @@ def test_administrators_page_through_the_log_of_their_tenant(door: Any) -> None:
     assert door.delete("/v1/audit", headers=ann).status_code == 405
 
 
+def test_the_log_is_filtered_and_computed_again(door: Any) -> None:
+    _, ann = key(door, "ann", Role.ADMIN)
+    _, vic = key(door, "vic", Role.VIEWER)
+    key_id = door.post("/v1/keys", json={"name": "ci"}, headers=ann).json["id"]
+
+    mine = door.get("/v1/audit?action=key.created&principal=ann", headers=ann).json
+    assert [entry["target_id"] for entry in mine["entries"]] == [key_id]
+    assert "next" not in mine
+    assert len(door.get(f"/v1/audit?target_id={key_id}&outcome=done", headers=ann).json["entries"]) == 1
+    assert door.get("/v1/audit?outcome=lost", headers=ann).status_code == 400
+    whole = door.get("/v1/audit/verification", headers=ann).json
+    assert (whole["is_whole"], whole["entries"]) == (True, 3)
+    with journal_of(door).database.write() as connection:
+        connection.exec_driver_sql("DROP TRIGGER audit_refuses_update")
+        connection.exec_driver_sql("UPDATE audit SET principal = 'eve' WHERE number = 2")
+    broken = door.get("/v1/audit/verification", headers=ann).json
+    assert (broken["is_whole"], broken["broken"], broken["entries"]) == (False, 2, 1)
+    assert "a field was changed" in broken["problem"]
+    assert door.get("/v1/audit/verification", headers=vic).status_code == 403
+
+
 # --- the sums -------------------------------------------------------------------------------------
 
 

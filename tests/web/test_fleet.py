@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import update
+from sqlalchemy import insert, update
 
 from agents.runner import Runner
 from bus.journal.approvals import Decision
 from bus.journal.stores import WorkerRow
-from bus.journal.tailing import Series, add_values
+from bus.journal.tailing import ObserverCursors, Series, add_values
 from config.clock import epoch_ms
-from config.database.tables import approvals, runs, workers
+from config.database.tables import approvals, failed_deliveries, runs, workers
 from config.identity.principal import Principal, Role
 from config.settings import Settings
 from observers.metrics.names import quantile
@@ -282,3 +282,46 @@ def test_approvals_that_hold_are_listed_in_place_of_questions(client: FlaskClien
 @pytest.mark.parametrize("path", ["/v1/metrics?since=x", "/v1/workers?limit=1", "/v1/policy?x=1", "/v1/queues?by=x"])
 def test_a_wrong_parameter_is_refused(door: FlaskClient, path: str) -> None:
     assert get(door, path)["code"] == "bad_request"
+
+
+# --- runs by tool, and observers
+
+
+def test_runs_are_found_by_a_tool_that_they_called(client: FlaskClient, runner: Runner, journal: Any) -> None:
+    with_call, without = (accept(runner) for _ in range(2))
+    asks(journal.database, with_call, question())
+    name = question().name
+
+    listed = get(client, f"/v1/runs?tool={name}")["runs"]
+
+    assert [run["run_id"] for run in listed] == [with_call]
+    assert without in {run["run_id"] for run in get(client, "/v1/runs?tool=")["runs"]}
+    assert get(client, "/v1/runs?tool=none")["runs"] == []
+    assert get(client, f"/v1/runs/counts?by=agent&tool={name}")["total"] == 1
+
+
+def test_observers_are_listed_and_one_has_its_failed_deliveries(client: FlaskClient, journal: Any) -> None:
+    for name in ("shop", "traces"):
+        ObserverCursors(journal.database).register(name, "observers.webhooks:Webhooks", "each", "{}", "now")
+    facts = {"observer": "shop", "partition": 0, "position": 3, "run_id": "run_1", "seq": 3, "type": "end"}
+    with journal.database.write() as connection:
+        times = {"attempts": 5, "first_ms": 1000, "error": "503", "next_ms": None}
+        connection.execute(insert(failed_deliveries).values(**facts, **times, state="dead"))
+
+    listed = {row["name"]: row for row in get(client, "/v1/observers")["observers"]}
+    (shop,) = get(client, "/v1/observers?name=shop")["observers"]
+
+    assert {name: (row["state"], row["dead"], row["is_late"]) for name, row in listed.items()} == {
+        "shop": ("stopped", 1, True),
+        "traces": ("stopped", 0, False),
+    }
+    assert "letters" not in listed["shop"]
+    ((letter, *others),) = [shop["letters"]]
+    assert (letter["run_id"], letter["error"], letter["attempts"], others) == ("run_1", "503", 5, [])
+    assert "next_at" not in letter
+    assert get(client, "/v1/observers?name=other")["observers"] == []
+
+
+def test_observers_are_for_the_deployments_administrators(guarded: FlaskClient, settings: Settings) -> None:
+    for principal in (VIEWER, STRANGER):
+        assert get(guarded, "/v1/observers", as_(settings, principal))["code"] == "forbidden"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from flask import Blueprint, Response
 from pydantic import Field
@@ -12,6 +14,7 @@ from agents.errors import AgentUnknown
 from bus.identity.errors import AGENT_FORBIDDEN, FORBIDDEN
 from bus.journal.errors import ALIAS_REFUSED, UPGRADE_REFUSED, VERSION_UNKNOWN, RunUnknown
 from config.definitions.errors import DefinitionInvalid
+from config.errors import CallboardError
 from web.api.answers import answer
 from web.api.runs import NoFields
 from web.auth.authentication import current_principal
@@ -19,7 +22,7 @@ from web.calls.call import call
 from web.calls.fields import Answer, Input
 from web.calls.parameters import Whole
 from web.process import current_process
-from web.schemas.paths import AgentId, RunId
+from web.schemas.paths import AgentId, RunId, VersionNumber
 from web.schemas.run import ControlledRun
 
 if TYPE_CHECKING:
@@ -30,6 +33,14 @@ agent_versions = Blueprint("agent_versions", __name__)
 CANARY_SHARE = 10
 """Percent of the threads that a canary gets where no share is named."""
 MOST_VERSIONS = 999_999_999
+
+
+class Promotion(Answer):
+    """Who let an alias stand for a version."""
+
+    by: str
+    """The principal."""
+    at: str
 
 
 class ListedVersion(Answer):
@@ -43,8 +54,19 @@ class ListedVersion(Answer):
     created_at: str
     aliases: dict[str, int]
     """The aliases that stand for it, each with its share of the threads in percent."""
+    promoted: dict[str, Promotion]
+    """By alias."""
     is_in_file: bool
     """Whether the agent's file says this now."""
+
+
+class VersionContent(Answer):
+    """What a version says."""
+
+    agent: str
+    version: int
+    content: dict[str, Any]
+    """The fields of the file, with the prompts."""
 
 
 class VersionList(Answer):
@@ -106,7 +128,19 @@ def versions(agent_id: AgentId) -> Response:
     """List the versions of an agent, the newest first, with their aliases."""
     registry = current_process().runner.registry
     registry.get_for(current_principal(), agent_id)
+    with suppress(CallboardError):  # of an agent without a run: else its first start gives the number
+        registry.register(agent_id)
     return answer({"versions": registry.versions(agent_id)})
+
+
+@agent_versions.get("/v1/agents/<agent_id>/versions/<version>")
+@call({200: VersionContent}, problems=(AgentUnknown, FORBIDDEN, VERSION_UNKNOWN))
+def one(agent_id: AgentId, version: VersionNumber) -> Response:
+    """Return what a version of an agent says, with its prompts. For operators and administrators, as ``promote``."""
+    registry = current_process().runner.registry
+    registry.require_may_promote(current_principal(), agent_id)
+    number = int(version) if re.fullmatch(r"[0-9]{1,9}", version, re.ASCII) else 0
+    return answer({"agent": agent_id, "version": number, "content": registry.content(agent_id, number)})
 
 
 @agent_versions.post("/v1/agents/<agent_id>/promote")

@@ -114,17 +114,20 @@ def start_run(
     headers: Repeatable,
     *,
     metadata: Mapping[str, Any] | None = None,
+    version: int | None = None,
     **options: Any,
 ) -> RunHandle:
     """Accept a run for the caller; without an agent that of the thread, or of a new thread the default one.
 
-    ``body`` and ``headers`` are the request's: a repeated request with the same key gets the same run. ``options`` are
-    those of ``Runner.run``.
+    ``version``: this one of the agent, in place of what serves. ``body`` and ``headers`` are the request's: a repeated
+    request with the same key gets the same run. ``options`` are those of ``Runner.run``.
     """
     process, thread_id = current_process(), options.get("thread_id")
     if agent_id is None:
         agent_id = process.settings.default_agent if thread_id is None else agent_of_thread(thread_id)
-    return process.runner.run(message, agent_id, **_request(body, headers, metadata), **options)
+    registry = process.runner.registry
+    agent = agent_id if version is None else registry.version_for(current_principal(), agent_id, version)
+    return process.runner.run(message, agent, **_request(body, headers, metadata), **options)
 
 
 def start_workflow(

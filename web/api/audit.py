@@ -15,7 +15,7 @@ from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
-from web.calls.parameters import Whole
+from web.calls.parameters import Filter, Whole
 from web.process import current_process
 from web.schemas.paths import RunId
 
@@ -73,6 +73,20 @@ class AuditPage(Answer):
     """Where the next page begins; absent on the last one."""
 
 
+class VerifiedChain(Answer):
+    """What computing the digests again has found."""
+
+    entries: int
+    """Entries before the first that is broken, or all."""
+    digest: str
+    """Of the last of these entries."""
+    is_whole: bool
+    broken: Maybe[int] = None
+    """The number of the first broken entry."""
+    problem: Maybe[str] = None
+    """What is wrong with it."""
+
+
 audit = Blueprint("audit", __name__)
 
 
@@ -83,6 +97,14 @@ class WhichEntries(Input):
     """Most entries of a page."""
     before: Maybe[Annotated[int, Whole(1, 999_999_999)]] = None
     """``next`` of the page before."""
+    action: Maybe[Filter] = None
+    """Only this action, such as ``key.created``."""
+    principal: Maybe[Filter] = None
+    """Only what this principal did."""
+    target_id: Maybe[Filter] = None
+    """Only what was done to this."""
+    outcome: Maybe[Literal["done", "refused"]] = None
+    """Only what was done, or what was refused."""
 
 
 class Unseal(Input):
@@ -113,7 +135,24 @@ def unseal(run_id: RunId, body: Unseal) -> Response:
 def many(query: WhichEntries) -> Response:
     """List the audit log of the caller's tenant, newest first; it cannot be changed."""
     database, tenant = current_process().journal.database, current_principal().tenant
-    entries = chain.newest(database, tenant, limit=query.limit, before=query.before)
+    which = {name: getattr(query, name) or None for name in ("action", "principal", "target_id", "outcome")}
+    entries = chain.newest(database, tenant, limit=query.limit, before=query.before, **which)
     page: dict[str, Any] = {"entries": [{**entry.content(), "digest": entry.digest} for entry in entries]}
-    is_last = not entries or entries[-1].number == 1
+    is_last = len(entries) < query.limit or entries[-1].number == 1
     return answer(page if is_last else page | {"next": entries[-1].number})
+
+
+@audit.get("/v1/audit/verification")
+@call({200: VerifiedChain}, requires=require_administrator)
+def verification() -> Response:
+    """Compute the digests of the caller's tenant's audit log again, and return whether they fit.
+
+    This shows changed and removed entries, and not a log that was written anew as a whole: `./callboard audit verify`
+    also compares with the heads in log files.
+    """
+    process = current_process()
+    with process.large_work():
+        verified = chain.verify(process.journal.database, current_principal().tenant)
+    broken = {"broken": verified.broken, "problem": verified.problem} if verified.broken is not None else {}
+    facts = {"entries": verified.entries, "digest": verified.digest, "is_whole": verified.broken is None}
+    return answer(facts | broken)

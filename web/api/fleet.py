@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -10,7 +11,9 @@ from flask import Blueprint, Response, request
 from pydantic import Field
 
 from bus.identity.access import may_see_machines, require_may_examine, require_may_read_metrics
-from bus.identity.errors import FORBIDDEN
+from bus.identity.errors import FORBIDDEN, forbidden
+from config.clock import stamp
+from config.identity.principal import Verb
 from web.api.answers import answer
 from web.api.health import redis_state
 from web.auth.authentication import current_principal
@@ -21,6 +24,7 @@ from web.calls.run_filters import RunFilters
 from web.doctor import Verdict
 from web.doctor.server_checks import command_in
 from web.process import WebProcess, current_process
+from web.schemas.observer import ObserverList
 
 metrics = Blueprint("metrics", __name__)
 fleet = Blueprint("fleet", __name__)
@@ -360,3 +364,39 @@ def doctor_report() -> Response:
 def _finding(about: str, verdict: Verdict, text: str) -> dict[str, str]:
     command = command_in(text) if verdict != "ok" else None
     return {"check": about, "state": verdict, "sentence": text} | ({"remedy": command} if command else {})
+
+
+# --- observers that tail the log
+
+
+class WhichObservers(Input):
+    """Which observers to list."""
+
+    name: Maybe[str] = None
+    """Only this one, with its failed deliveries."""
+
+
+def _require_operators() -> None:
+    principal = current_principal()
+    if not may_see_machines(principal):
+        raise forbidden(principal, Verb.ADMINISTER, "the observers, which are of all tenants")
+
+
+@fleet.get("/v1/observers")
+@call({200: ObserverList}, problems=(FORBIDDEN,), requires=_require_operators)
+def observers(query: WhichObservers) -> Response:
+    """List the observers that tail the log. For administrators of the tenant `default`."""
+    from bus.journal.tailing import dead_letters, observer_states  # the first request opens the journal
+
+    with current_process().journal.database.read() as connection:
+        states = [state for state in observer_states(connection) if query.name in (None, state.name)]
+        rows = [asdict(state) | {"is_late": state.is_late} for state in states]
+        for row in rows if query.name is not None else ():
+            row["letters"] = [_letter(letter) for letter in dead_letters(connection, row["name"], 100)]
+    return answer({"observers": rows})
+
+
+def _letter(row: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {name: value for name, value in row.items() if not name.endswith("_ms")}
+    next_at = {"next_at": stamp(row["next_ms"])} if row["next_ms"] is not None else {}
+    return facts | {"first_at": stamp(row["first_ms"])} | next_at

@@ -17,6 +17,7 @@ from bus.journal.errors import (
     IDEMPOTENCY_CONFLICT,
     RUN_OPEN,
     TOO_MANY_CONTROLS,
+    VERSION_UNKNOWN,
     RunUnknown,
 )
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
@@ -50,9 +51,10 @@ if TYPE_CHECKING:
 
 runs = Blueprint("runs", __name__)
 
+MOST_VERSIONS = 999_999_999
 OPTIONS = ("thread_id", "detached", "grant", "metadata", "if_busy", "on_disconnect", "priority")
-OF_AGENTS = ("if_busy", "on_disconnect")
-"""Options that only starts of agents have."""
+OF_AGENTS = ("if_busy", "on_disconnect", "version")
+"""Fields that only starts of agents have."""
 MAX_METADATA_BYTES = 16 * 1024
 KINDS: Mapping[str, Any] = {
     "agent": {"required": ["agent"], "properties": {"workflow": False, "input": {"type": "string"}}},
@@ -95,6 +97,9 @@ class StartRun(Input):
     priority: Maybe[Priority] = None
     """Before which queued runs of the same tenant and queue it begins; absent: what the definition says."""
 
+    version: Maybe[Annotated[int, Whole(1, MOST_VERSIONS)]] = None
+    """Of an agent: the version that the run gets in place of the one that serves; for operators and administrators."""
+
     @property
     def options(self) -> dict[str, Any]:
         """The options of the start, once the fields go together.
@@ -123,7 +128,7 @@ class StartHeaders(Repeatable, Preferring):
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
-    problems=(*STARTING, GRANT_REFUSED, INPUT_INVALID),
+    problems=(*STARTING, GRANT_REFUSED, INPUT_INVALID, FORBIDDEN, VERSION_UNKNOWN),
 )
 def start(body: StartRun, headers: StartHeaders) -> Response:
     """Accept a run of an agent or a workflow: 202 with its addresses, or 200 with its end if the caller waits for it.
@@ -132,7 +137,7 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
     """
     options = body.options
     if isinstance(body.input, str):
-        handle = start_run(body.input, body.agent, body, headers, **options)
+        handle = start_run(body.input, body.agent, body, headers, version=body.version, **options)
     else:
         handle = start_workflow(body.input, str(body.workflow), body, headers, **options)
     links: dict[str, str] = {}

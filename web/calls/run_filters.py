@@ -45,6 +45,8 @@ class RunFilters(Input):
     """Only runs of this kind."""
     model: Maybe[Filter] = None
     """Only runs that were accepted with this model."""
+    tool: Maybe[Filter] = None
+    """Only runs that have called this tool."""
 
     def filters(self, default_queue: str) -> RunFilter:
         """Return the filter of the journal; an empty parameter restricts nothing."""
@@ -53,4 +55,4 @@ class RunFilters(Input):
         return filters | {"since_ms": self.since, "until_ms": self.until, "text": text, "default_queue": default_queue}
 
 
-_SAME = "status agent thread_id owner trace_id correlation_id code queue kind model".split()
+_SAME = "status agent thread_id owner trace_id correlation_id code queue kind model tool".split()

@@ -11,6 +11,7 @@ from agents.prompt import MAX_THREAD_ID, check_thread_id
 RunId = Annotated[str, Field(description="The run's id.", examples=["run_01m7wyc882adz9tga1jxhzbj7w"])]
 ThreadId = Annotated[str, Field(description="The conversation's id, or your own name for it.", examples=["sums"])]
 AgentId = Annotated[str, Field(description="The agent's id.", examples=["assistant"])]
+VersionNumber = Annotated[str, Field(pattern=r"^[0-9]{1,9}$", description="The version's number.", examples=["2"])]
 WorkflowId = Annotated[str, Field(description="The workflow's id.", examples=["triage"])]
 SignalName = Annotated[
     str, Field(description="The signal's name; inside of a FOR_EACH, `NAME-INDEX`.", examples=["paid"])

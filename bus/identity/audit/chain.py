@@ -60,9 +60,15 @@ def entries(database: Database, tenant: str, *, after: int = 0) -> Iterator[Audi
         yield shown_of(row)
 
 
-def newest(database: Database, tenant: str, *, limit: int, before: int | None = None) -> list[AuditEntry]:
-    """Return a tenant's last entries, the newest first; the next page is ``before`` the last one's number."""
+def newest(
+    database: Database, tenant: str, *, limit: int, before: int | None = None, **values: str | None
+) -> list[AuditEntry]:
+    """Return a tenant's last entries, the newest first; the next page is ``before`` the last one's number.
+
+    ``values``: only entries with these values in columns; None restricts nothing.
+    """
     query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.number.desc()).limit(limit)
+    query = query.where(*(audit.c[name] == value for name, value in values.items() if value is not None))
     if before is not None:
         query = query.where(audit.c.number < before)
     with database.read() as connection:

@@ -13,7 +13,7 @@ from bus.journal.states.conditions import OPEN
 from bus.payloads import TERMINAL
 from config.clock import stamp
 from config.database.engine import READ_ONCE
-from config.database.tables import runs
+from config.database.tables import runs, steps
 from config.errors import BadRequest
 from config.identity.principal import Principal, Verb
 
@@ -57,6 +57,8 @@ class RunFilter(TypedDict, total=False):
     kind: str | None
     model: str | None
     """The model that it was accepted with."""
+    tool: str | None
+    """A tool that it has called."""
 
 
 def matching(principal: Principal, **filters: Unpack[RunFilter]) -> ColumnElement[bool]:
@@ -71,6 +73,9 @@ def matching(principal: Principal, **filters: Unpack[RunFilter]) -> ColumnElemen
     conditions += [runs.c[columns.get(name, name)] == value for name, value in values.items() if value is not None]
     if (correlation_id := filters.get("correlation_id")) is not None:
         conditions.append(has_correlation(correlation_id))
+    if (tool := filters.get("tool")) is not None:
+        its = (steps.c.run_id == runs.c.id, steps.c.kind == "tool", steps.c.name == tool)
+        conditions.append(exists(select(steps.c.id).where(*its)))
     if (is_child := filters.get("is_child")) is not None:
         conditions.append(runs.c.parent_id.is_not(None) if is_child else runs.c.parent_id.is_(None))
     if (is_retried := filters.get("is_retried")) is not None:

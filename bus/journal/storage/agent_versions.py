@@ -46,9 +46,10 @@ class AgentVersion:
 
     def shown(self, aliases: Mapping[str, Alias]) -> dict[str, Any]:
         """Return it as the interfaces show it."""
-        named = {name: alias.share for name, alias in aliases.items() if alias.number == self.number}
-        facts = {"version": self.number, "digest": self.digest, "behaviour": self.behaviour}
-        return facts | {"created_at": stamp(self.created_ms), "aliases": named}
+        own = {name: alias for name, alias in aliases.items() if alias.number == self.number}
+        facts: dict[str, Any] = {"version": self.number, "digest": self.digest, "behaviour": self.behaviour}
+        facts |= {"created_at": stamp(self.created_ms), "aliases": {name: alias.share for name, alias in own.items()}}
+        return facts | {"promoted": {name: {"by": each.by, "at": stamp(each.at_ms)} for name, each in own.items()}}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +60,9 @@ class Alias:
     digest: str
     share: int
     """Percent of the threads that get it."""
+    by: str
+    """The principal that promoted it."""
+    at_ms: int
 
     def takes(self, agent_id: str, thread: str) -> bool:
         """Return whether a thread is among those that get it; a larger share keeps all threads of a smaller one."""
@@ -190,7 +194,8 @@ class AgentVersions:
 def _aliases(connection: Connection) -> Mapping[str, Aliases]:
     by_agent = defaultdict[str, dict[str, Alias]](dict)
     for row in connection.execute(_ALIASES):
-        alias = Alias(number=row.number, digest=row.digest, share=row.share)
+        facts = {"share": row.share, "by": row.changed_by, "at_ms": row.changed_ms}
+        alias = Alias(number=row.number, digest=row.digest, **facts)
         by_agent[row.agent_id][row.alias] = alias
     return by_agent
 
@@ -273,6 +278,7 @@ _VERSIONS = select(*_COLUMNS).where(_ITS).order_by(agent_versions.c.number.desc(
 _LAST = select(*_COLUMNS).where(_ITS).order_by(agent_versions.c.seen_ms.desc(), agent_versions.c.number.desc()).limit(1)
 _CONTENT = select(definitions.c.content_json).where(definitions.c.digest == bindparam("digest_"))
 _OF_AGENT = select(agent_aliases).where(agent_aliases.c.agent_id == bindparam("agent_"))
-_ALIASES = select(*agent_aliases.c["agent_id", "alias", "number", "share"], agent_versions.c.digest).where(
+_ALIAS_COLUMNS = agent_aliases.c["agent_id", "alias", "number", "share", "changed_by", "changed_ms"]
+_ALIASES = select(*_ALIAS_COLUMNS, agent_versions.c.digest).where(
     agent_versions.c.agent_id == agent_aliases.c.agent_id, agent_versions.c.number == agent_aliases.c.number
 )

@@ -31,6 +31,8 @@ class RunFilters(TypedDict, total=False):
     kind: str | None
     """agent, tool or workflow."""
     model: str | None
+    tool: str | None
+    """Has called this tool."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

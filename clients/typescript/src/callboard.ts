@@ -42,6 +42,8 @@ export interface RunFilter {
   queue?: string;
   kind?: "agent" | "tool" | "workflow";
   model?: string;
+  /** Has called this tool. */
+  tool?: string;
 }
 
 export interface RunQuery extends RunFilter {

@@ -700,6 +700,13 @@ export interface components {
              */
             tool_name: string;
         };
+        /** @description A thread that feeds an observer. */
+        FeedingThread: {
+            host: string;
+            pid: number;
+            /** @description The release of its process. */
+            version: string;
+        };
         /** @description A thread that begins with messages of another one. */
         ForkedThread: {
             /**
@@ -1019,6 +1026,21 @@ export interface components {
             sentence?: string;
             thread_id: string;
         };
+        /** @description A delivery that failed: it is tried again, or is a dead letter. */
+        ListedDelivery: {
+            attempts: number;
+            error: string;
+            first_at: string;
+            id: number;
+            /** @description When it is tried again; absent of a dead letter. */
+            next_at?: string;
+            run_id: string;
+            /** @description The number of the event in its run. */
+            seq: number;
+            /** @description ``dead``: it is not tried again. */
+            state: string;
+            type: string;
+        };
         /** @description A queue of runs. */
         ListedQueue: {
             /** @description Of these workers' slots. */
@@ -1164,6 +1186,10 @@ export interface components {
             digest: string;
             /** @description Whether the agent's file says this now. */
             is_in_file: boolean;
+            /** @description By alias. */
+            promoted: {
+                [key: string]: components["schemas"]["Promotion"];
+            };
             version: number;
         };
         /** @description A worker process. From ``host`` on for principals who may know of machines. */
@@ -1455,6 +1481,10 @@ export interface components {
              */
             state: "running" | "paused" | "stopped";
         };
+        /** @description The observers that tail the log, by name. */
+        ObserverList: {
+            observers: components["schemas"]["TailingObserver"][];
+        };
         /** @description What became of one of several answers: the decision, or the code and the sentence of its refusal. */
         OneDecided: {
             approval_id: string;
@@ -1646,6 +1676,12 @@ export interface components {
              * @example 2
              */
             version: number | "latest";
+        };
+        /** @description Who let an alias stand for a version. */
+        Promotion: {
+            at: string;
+            /** @description The principal. */
+            by: string;
         };
         /** @description The parameters with which the identity provider sent the reader back. */
         ProviderAnswer: {
@@ -2351,6 +2387,8 @@ export interface components {
              * @example sums
              */
             thread_id?: string;
+            /** @description Of an agent: the version that the run gets in place of the one that serves; for operators and administrators. */
+            version?: number;
             /**
              * @description How long to wait with ``"detached": false``, in seconds; the run continues afterwards.
              * @default 30
@@ -2369,6 +2407,7 @@ export interface components {
             if_busy?: never;
             input?: Record<string, never>;
             on_disconnect?: never;
+            version?: never;
         });
         /** @description What the thread is begun with. */
         StartThread: {
@@ -2569,6 +2608,38 @@ export interface components {
             /** @description Where the next page begins; absent on the last one. */
             next?: string;
             summaries: components["schemas"]["SummaryOfThread"][];
+        };
+        /** @description An observer that tails the log. */
+        TailingObserver: {
+            /** @description Positions from there to the end of the log. */
+            behind: number;
+            /** @description Seconds since the first event that it has not had. */
+            behind_s: number;
+            class_path: string;
+            /** @description Dead letters. */
+            dead: number;
+            delivered: number;
+            delivery: string;
+            dropped: number;
+            /** @description Whether a person should look at it. */
+            is_late: boolean;
+            /** @description With ``name``: the first 100 deliveries that failed, the oldest first. */
+            letters?: components["schemas"]["ListedDelivery"][];
+            name: string;
+            /** @description Of the last row of the log that it has had. */
+            position: number;
+            /** @description Deliveries that failed and are tried again. */
+            retrying: number;
+            /** @description Which events it takes; empty: all. */
+            selection: {
+                [key: string]: string[];
+            };
+            /**
+             * @description ``stopped``: no process feeds it.
+             * @enum {string}
+             */
+            state: "running" | "paused" | "stopped";
+            threads: components["schemas"]["FeedingThread"][];
         };
         /** @description A piece of the answer. */
         Thinking: {
@@ -2860,6 +2931,27 @@ export interface components {
          * @enum {string}
          */
         Verdict: "allow" | "constrain" | "require_approval" | "block" | "halt";
+        /** @description What computing the digests again has found. */
+        VerifiedChain: {
+            /** @description The number of the first broken entry. */
+            broken?: number;
+            /** @description Of the last of these entries. */
+            digest: string;
+            /** @description Entries before the first that is broken, or all. */
+            entries: number;
+            is_whole: boolean;
+            /** @description What is wrong with it. */
+            problem?: string;
+        };
+        /** @description What a version says. */
+        VersionContent: {
+            agent: string;
+            /** @description The fields of the file, with the prompts. */
+            content: {
+                [key: string]: unknown;
+            };
+            version: number;
+        };
         /** @description The versions of an agent, the newest first. */
         VersionList: {
             versions: components["schemas"]["ListedVersion"][];

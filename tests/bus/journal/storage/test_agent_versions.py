@@ -114,7 +114,7 @@ def test_an_alias_to_nothing_is_refused_with_what_there_is(versions: AgentVersio
 
 def test_a_thread_stays_on_its_side_when_the_share_grows() -> None:
     threads = [f"default/local/thr_{number}" for number in range(2000)]
-    small, large = (Alias(number=1, digest=ONE, share=share) for share in (10, 30))
+    small, large = (Alias(number=1, digest=ONE, share=share, by="ana", at_ms=0) for share in (10, 30))
 
     of_small = {thread for thread in threads if small.takes("clerk", thread)}
     of_large = {thread for thread in threads if large.takes("clerk", thread)}
