@@ -10,7 +10,7 @@ from typing import Any, Literal
 from flask import Blueprint, Response, request
 from pydantic import Field
 
-from bus.identity.access import may_see_machines, require_may_examine, require_may_read_metrics
+from bus.identity.access import may_see_machines, require_may_read_metrics
 from bus.identity.errors import FORBIDDEN, forbidden
 from config.clock import stamp
 from config.identity.principal import Verb
@@ -21,8 +21,6 @@ from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import Moment
 from web.calls.run_filters import RunFilters
-from web.doctor import Verdict
-from web.doctor.server_checks import command_in
 from web.process import WebProcess, current_process
 from web.schemas.observer import ObserverList
 
@@ -317,53 +315,6 @@ def _queue(
         remedy = "./callboard worker" if name == default else f"./callboard worker --queues {name}"
         entry["detail"] = f"no living worker serves the queue {name}; start one: `{remedy}`."
     return entry
-
-
-# --- what the doctor says
-
-
-class DoctorFinding(Answer):
-    """What one check says about one thing."""
-
-    check: str
-    """Its name, as ``./callboard doctor`` prints it."""
-    state: Verdict
-    """``fail``: work or keys may be lost, or no run is executed; ``warn``: slower or riskier than necessary."""
-    sentence: str
-    """With a remedy where the state is not ``ok``."""
-    remedy: Maybe[str] = None
-    """The command of the remedy, where it is one."""
-
-
-class DoctorReport(Answer):
-    """What the checks of servers say, in their order; one check may say several things, or nothing."""
-
-    state: Verdict
-    """The worst of the findings' states."""
-    findings: list[DoctorFinding]
-
-
-_WORST: tuple[Verdict, ...] = ("fail", "warn")
-
-
-@fleet.get("/v1/doctor")
-@call({200: DoctorReport}, problems=(FORBIDDEN,))
-def doctor_report() -> Response:
-    """Check the servers that this process uses, within five seconds; findings are used again for five seconds.
-
-    For principals of the tenant `default` that control the runs of others.
-    """
-    require_may_examine(current_principal())
-    process = current_process()
-    findings = process.doctor.findings(process.settings)
-    states = {finding.verdict for finding in findings}
-    worst = next((state for state in _WORST if state in states), "ok")
-    return answer({"state": worst, "findings": [_finding(*finding) for finding in findings]})
-
-
-def _finding(about: str, verdict: Verdict, text: str) -> dict[str, str]:
-    command = command_in(text) if verdict != "ok" else None
-    return {"check": about, "state": verdict, "sentence": text} | ({"remedy": command} if command else {})
 
 
 # --- observers that tail the log

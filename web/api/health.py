@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flask import Blueprint, Response
 
-from bus.identity.access import may_see_machines
+from bus.identity.access import may_see_machines, require_may_examine
+from bus.identity.errors import FORBIDDEN
 from bus.redis_wire import connect
 from config.definitions.errors import DefinitionUnreadable
 from config.errors import CallboardError
@@ -19,6 +20,8 @@ from web.api.answers import answer
 from web.auth.authentication import current_principal, is_stranger
 from web.calls.call import call
 from web.calls.fields import Answer, Maybe
+from web.doctor import Verdict
+from web.doctor.server_checks import command_in
 from web.fleet import Execution, execution_of, workers_starting
 from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, current_process
@@ -270,3 +273,50 @@ async def _try(url: str, journal: Journal) -> str:
             if isinstance(reply, Exception):
                 return "refuses_writes"
             return "shared" if await is_shared(journal.live.keys, own_id, wire.send) else "ok"
+
+
+# --- what the doctor says
+
+
+class DoctorFinding(Answer):
+    """What one check says about one thing."""
+
+    check: str
+    """Its name, as ``./callboard doctor`` prints it."""
+    state: Verdict
+    """``fail``: work or keys may be lost, or no run is executed; ``warn``: slower or riskier than necessary."""
+    sentence: str
+    """With a remedy where the state is not ``ok``."""
+    remedy: Maybe[str] = None
+    """The command of the remedy, where it is one."""
+
+
+class DoctorReport(Answer):
+    """What the checks of servers say, in their order; one check may say several things, or nothing."""
+
+    state: Verdict
+    """The worst of the findings' states."""
+    findings: list[DoctorFinding]
+
+
+_WORST: tuple[Verdict, ...] = ("fail", "warn")
+
+
+@health.get("/v1/doctor")
+@call({200: DoctorReport}, problems=(FORBIDDEN,))
+def doctor_report() -> Response:
+    """Check the servers that this process uses, within five seconds; findings are used again for five seconds.
+
+    For principals of the tenant `default` that control the runs of others.
+    """
+    require_may_examine(current_principal())
+    process = current_process()
+    findings = process.doctor.findings(process.settings)
+    states = {finding.verdict for finding in findings}
+    worst = next((state for state in _WORST if state in states), "ok")
+    return answer({"state": worst, "findings": [_finding(*finding) for finding in findings]})
+
+
+def _finding(about: str, verdict: Verdict, text: str) -> dict[str, str]:
+    command = command_in(text) if verdict != "ok" else None
+    return {"check": about, "state": verdict, "sentence": text} | ({"remedy": command} if command else {})

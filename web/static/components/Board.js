@@ -29,6 +29,12 @@ export class Board {
     this.lanes.hidden = true;
   }
 
+  /** Be the page's main part, or stand beside the conversation. */
+  standAlone(on) {
+    this.element.setAttribute("role", on ? "main" : "complementary");
+    for (const heading of this.element.querySelectorAll("h2, h3")) heading.ariaLevel = String(Number(heading.tagName[1]) - on);
+  }
+
   /** Draw what the board state holds, with the next frame. */
   update() {
     paintSoon(this.#paint);

@@ -185,6 +185,7 @@ export class App {
     const isLanes = route.name === "board" && route.query.as === "lanes";
     const isView = !isLanes && this.views.has(route.name);
     document.body.dataset.page = isLanes ? "board" : isView ? "view" : "talk";
+    this.board.standAlone(isLanes);
     if (isView) this.views.show(route);
     else this.views.hide();
     this.place = route.name === "run" ? "board" : route.name;

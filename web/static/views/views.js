@@ -33,7 +33,7 @@ export class Views {
   /** @param {any} app what views are given */
   constructor(app) {
     this.app = app;
-    this.element = h("section.view", { id: "view", tabindex: "-1", hidden: true });
+    this.element = h("section.view", { id: "view", role: "main", tabindex: "-1", hidden: true });
     /** @type {View | null} The view that is shown. */
     this.view = null;
   }

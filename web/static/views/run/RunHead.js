@@ -21,7 +21,7 @@ export class RunHead {
     this.line = line;
     this.eventsOf = eventsOf;
     this.element = h("header.run-head");
-    this.state = h("div.fact-state", {}, h("span"), h("strong"), " · ", time);
+    this.state = h("dd.fact-state", {}, h("span"), h("strong"), " · ", time);
   }
 
   // What a summary says is drawn when it has changed: a button that has the focus keeps it.
@@ -36,7 +36,7 @@ export class RunHead {
     fill(this.element,
       crumbs(" / ", h("a", { href: addressOf("/board", {}, { agent: run.agent }) }, visible(this.app.nameOf(run.agent, run.agent_name))), " / ", h("code", {}, `…${run.run_id.slice(-6)}`), " ", copyButton(() => run.run_id, "Copy id"), " ", copyButton(() => location.href.replace(/\?.*$/, ""), "Copy link")),
       h("div.run-title", {}, h("h1", { dir: "auto", title: visible(run.title ?? "") }, visible(run.title ?? run.run_id)), h("div.row", {}, this.#actions(run))),
-      h("dl.run-facts", {}, this.state, factsOf(run)), h("div.run-problem", { role: "alert" }), this.line);
+      h("dl.run-facts", {}, h("div", {}, h("dt.offscreen", {}, "state"), this.state), factsOf(run)), h("div.run-problem", { role: "alert" }), this.line);
   }
 
   /** @param {any} run */
