@@ -2,12 +2,19 @@
 
 /** Do what `actionOf(key)` returns for a key, if anything; typing ends with Esc and swallows everything else but Ctrl K. */
 export function useKeys(actionOf, onPalette) {
+  let typed = null; // while the palette is loaded: its first words, and no keys of the page
   addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key === "k") {
+    const isHeld = event.ctrlKey || event.metaKey;
+    if (isHeld && !event.altKey && !event.shiftKey && event.key === "k") {
       event.preventDefault();
-      return onPalette();
+      typed = "";
+      return onPalette(() => typed).finally(() => { typed = null; });
     }
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
+    if (typed !== null && !isHeld && event.key.length === 1) {
+      event.preventDefault();
+      typed += event.key;
+    }
+    if (isHeld || event.altKey || event.isComposing || event.defaultPrevented) return;
     if (isTyping(event.target)) {
       if (event.key === "Escape") event.target.blur();
       return;
@@ -20,5 +27,5 @@ export function useKeys(actionOf, onPalette) {
 }
 
 function isTyping(target) {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  return target instanceof HTMLElement && target.type !== "checkbox" && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }

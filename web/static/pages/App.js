@@ -52,7 +52,7 @@ export class App {
     this.account = new Account({ onSignOut: this.signOut });
     this.account.show(me);
     this.over = new SessionOver({ onSignIn: this.signInAgain });
-    this.nav = new NavBar({ threads: this.threads.element, account: this.account.element, health: this.healthLine.element, onNew: () => this.#tab("talk"), onTab: (tab) => this.#tab(tab), onClose: () => this.#menu(false), onPalette: () => this.#palette() });
+    this.nav = new NavBar({ threads: this.threads.element, account: this.account.element, health: this.healthLine.element, onNew: () => this.#tab("talk"), onTab: (tab) => this.#tab(tab), onClose: () => this.#menu(false), onPalette: () => this.#palette(() => "") });
     this.composer = new Composer({ onSend: this.send, onAgent: this.choose, onDraft: (text) => this.history.setDraft(this.conversation?.threadId, text) });
     this.chat = new ChatWindow(this.#chatCallbacks());
     this.conversation = new Conversation(this.chat, this.history);
@@ -375,7 +375,7 @@ export class App {
       "?": () => this.#shortcuts(),
       Escape: () => this.#menu(false),
     };
-    useKeys((key) => this.views.view?.keys?.[key] ?? keys[key], () => this.#palette());
+    useKeys((key) => this.views.view?.keys?.[key] ?? keys[key], (typed) => this.#palette(typed));
   }
 
   // Both are loaded when they are first opened.
@@ -384,9 +384,9 @@ export class App {
     toggleShortcuts();
   }
 
-  async #palette() {
+  async #palette(typed) {
     const { openPalette } = await import("../ui/Palette.js");
-    openPalette(this);
+    await openPalette(this, typed);
   }
 
   #back() {

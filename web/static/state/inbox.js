@@ -5,10 +5,12 @@ import { plural } from "../dom/format.js";
 import { asJson } from "../dom/json.js";
 import { fieldsOf } from "./form.js";
 import { isMe } from "./me.js";
+import { decisionWords } from "./words.js";
 
 /** @typedef {any} Question a question as `GET /v1/approvals` lists it */
 /** @typedef {{key: string, title: string, isTool?: boolean, note: string, questions: Question[]}} Group */
 
+const PAST = /** @type {Record<string, string>} */ ({ approve: "Approved", reject: "Rejected", answer: "Answered", run_again: "Run again", take_as_done: "Taken as done", fail: "Ended as failed" });
 const SHORT = 24;
 const LAST_HOUR_MS = 3_600_000;
 const ORDERS = /** @type {Record<string, (a: Question, b: Question) => number>} */ ({
@@ -116,6 +118,11 @@ export function shortly(/** @type {unknown} */ value) {
 /** Return a value in full. */
 export function fully(/** @type {unknown} */ value) {
   return typeof value === "string" ? value : asJson(value);
+}
+
+/** Return what a decision did, as a heading of its outcome begins. */
+export function pastWords(/** @type {string} */ decision) {
+  return PAST[decision] ?? decisionWords(decision);
 }
 
 /** Return the words of how calls of a tool were decided: `38 approved, 1 changed, 2 rejected`. */

@@ -13,11 +13,11 @@ const PAUSE_MS = 200;
 /** @type {Palette | null} */
 let palette = null;
 
-/** Open the palette, or close it where it is open. */
-export async function openPalette(/** @type {any} */ app) {
+/** Open the palette with what was typed while it was loaded, or close it where it is open. */
+export async function openPalette(/** @type {any} */ app, /** @type {() => string} */ typed) {
   await addStyles("/static/style/palette.css");
   palette ??= new Palette(app);
-  palette.toggle();
+  palette.toggle(typed());
 }
 
 /** The dialog with its field and its list. */
@@ -46,13 +46,15 @@ class Palette {
     document.body.append(this.element);
   }
 
-  toggle() {
+  toggle(/** @type {string} */ words) {
     if (this.element.open) return this.element.close();
     this.#entries = entriesOf(this.app);
     this.#found = [];
-    this.field.value = this.#words = this.#problem = "";
+    this.field.value = words;
+    this.#words = this.#problem = "";
     this.element.showModal();
     this.#show(0);
+    this.#typed();
   }
 
   #typed() {

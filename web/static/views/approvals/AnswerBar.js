@@ -38,7 +38,7 @@ export class AnswerBar {
 
   /** Move the focus to an answer: no single key decides. */
   focus(/** @type {string} */ decision) {
-    const button = this.bar.querySelector(`[data-key="${decision}"]`) ?? this.bar.querySelector(".btn");
+    const button = this.bar.querySelector(`[data-key="${decision}"]`) ?? this.bar.querySelector(".btn:not([data-key=pass])");
     /** @type {HTMLElement | null} */ (button)?.focus();
   }
 

@@ -7,9 +7,9 @@ import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { listDecided, listQuestions } from "../../services/approvals.js";
 import { resource } from "../../services/resource.js";
-import { decidedWords, lasting, sentenceOf } from "../../state/inbox.js";
+import { decidedWords, lasting, pastWords, sentenceOf } from "../../state/inbox.js";
 import { isMe } from "../../state/me.js";
-import { byWords, decisionWords, errorWords } from "../../state/words.js";
+import { byWords, errorWords } from "../../state/words.js";
 
 const PAGE = 50;
 const REFRESH_MS = 15_000;
@@ -60,6 +60,6 @@ function answeredRow(question, app, clock) {
   const how = changed?.length && decision === "approve" ? ` with other ${changed.map((/** @type {string} */ name) => visible(name)).join(", ")}` : "";
   return h("li.answer-row", {},
     h("p.l1", {}, icon(MARKS[decision] ?? "succeeded"), h("a.clip", { href: addressOf("/run/:runId", { runId: question.run_id }), dir: "auto" }, visible(sentenceOf(question))), h("time", { title: exactly(at) }, ago(at, clock.peek()))),
-    h("p.l2", {}, h("code", {}, visible(question.name)), h("span", {}, h("b", {}, decisionWords(decision) + how), ` ${byWords({ by: visible(by), mine: isMe(by) })} after ${lasting(waited)}`), h("span.faint", {}, visible(app.nameOf(question.agent)))),
+    h("p.l2", {}, h("code", {}, visible(question.name)), h("span", {}, h("b", {}, pastWords(decision) + how), ` ${byWords({ by: visible(by), mine: isMe(by) })} after ${lasting(waited)}`), h("span.faint", {}, visible(app.nameOf(question.agent)))),
     message && h("p.l3", { dir: "auto" }, `“${visible(message)}”`));
 }

@@ -43,7 +43,7 @@ export class BatchBar {
     this.reject = button("reject");
     this.approve = button("approve");
     say(this.reject, "Reject");
-    this.element = h("div.batch", { role: "group", "aria-label": "The chosen calls" }, this.words, h("button.quiet", { type: "button", onclick: () => { chosen.value = new Set(); } }, "None"), this.reject, this.approve, this.note, this.problem);
+    this.element = h("div.batch", { role: "group", "aria-label": "The chosen calls" }, this.problem, h("div.batch-note", {}, this.note, h("button.quiet", { type: "button", onclick: () => { chosen.value = new Set(); } }, "Choose none")), this.words, this.reject, this.approve);
     watch(() => {
       const list = questions(), number = list.length;
       this.element.hidden = !number;

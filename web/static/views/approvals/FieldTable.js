@@ -72,8 +72,17 @@ export class FieldTable {
       this.#open.value = next;
     };
     const control = controlOf(field, name, () => put(readField(field, control.value)));
-    const undo = h("button.quiet", { type: "button", "aria-label": `Undo the change of ${name}`, onclick: () => (put(null), edit.focus()) }, "undo");
-    const edit = h("button.quiet.field-edit", { type: "button", dataset: { edit: name }, "aria-label": `Edit ${name}`, onclick: () => (reset(control, field), put(readField(field, control.value)), control.focus()) }, "edit");
+    const undo = h("button.quiet", { type: "button", "aria-label": `Undo the change of ${name}`, onclick: () => {
+      put(null);
+      edit.hidden = false;
+      edit.focus();
+    } }, "undo");
+    const edit = h("button.quiet.field-edit", { type: "button", dataset: { edit: name }, "aria-label": `Edit ${name}`, onclick: () => {
+      reset(control, field);
+      put(readField(field, control.value));
+      control.hidden = false; // what is hidden takes no focus
+      control.focus();
+    } }, "edit");
     control.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Escape") event.preventDefault(), undo.click();
       if (event.key === "Enter" && control.tagName !== "TEXTAREA") event.preventDefault(), /** @type {HTMLElement | null} */ (control.closest(".right")?.querySelector(".btn.go"))?.focus();

@@ -3,8 +3,8 @@ import { exactly } from "../../dom/format.js";
 import { h, icon } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
-import { fully, rowsOf, sentenceOf } from "../../state/inbox.js";
-import { byWords, decisionWords } from "../../state/words.js";
+import { fully, pastWords, rowsOf, sentenceOf } from "../../state/inbox.js";
+import { byWords } from "../../state/words.js";
 
 const MARKS = /** @type {Record<string, string>} */ ({ fail: "failed", reject: "refused" });
 
@@ -28,6 +28,5 @@ export function Outcome({ question, answer, onNext }) {
 function outcomeWords({ decision, by, isMine, isLate, isOver, at, changed, isOneOfSeveral }) {
   if (isOver) return "The run ended, or was stopped, before this was answered.";
   const how = changed?.length ? " with other arguments" : "";
-  const words = ` — decided ${byWords({ by, mine: isMine })}.`;
-  return [isLate && "Another answer came first: ", h("b", {}, decisionWords(decision) + how), words, isOneOfSeveral && " Others may have to approve it, too.", at && h("span.faint", {}, ` ${exactly(at)}`)];
+  return [isLate && "Another answer came first: ", h("b", {}, pastWords(decision) + how), ` ${byWords({ by: visible(by ?? ""), mine: isMine })}.`, isOneOfSeveral && " Others may have to approve it, too.", at && h("span.faint", {}, ` ${exactly(at)}`)];
 }

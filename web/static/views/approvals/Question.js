@@ -41,10 +41,12 @@ export class Question {
     });
   }
 
-  /** Do what a key stands for: go to an answer, or change an argument. */
+  /** Do what a key stands for: go to an answer, change an argument, or pass the question on. */
   press(/** @type {string} */ key) {
-    if (key === "edit") this.fields.edit() || this.bar.focus("answer");
+    if (key === "edit") this.fields.edit();
+    else if (key === "pass") this.bar.passOn.click();
     else this.bar.focus(key);
+    return true;
   }
 
   /** @param {any} question @param {any} app @param {any} clock */
@@ -53,12 +55,12 @@ export class Question {
     watch(() => say(time, ago(question.asked_at, clock.value)));
     const { effect, classification } = question;
     const about = (question.description ?? question.input_schema?.description ?? "").split(/\n{2,}/)[0];
-    const isGate = question.name === "approval_gate";
+    const isGate = question.name === "approval_gate", isForm = question.decisions.includes("answer");
     return h("header", {},
       h("p.who-asks", {}, icon(question.kind === "unknown" ? "unknown" : "waiting"), h("span", {}, h("b", {}, visible(app.nameOf(question.agent))), " asks, for ", h("b", {}, visible(ownerOf(question.principal)))), time,
         h("span.links", {}, h("a.quiet", { href: threadHash(threadKey(question.thread_id, question.principal), question.run_id) }, "Open the conversation"), h("a.quiet", { href: addressOf("/run/:runId", { runId: question.run_id }), dataset: { key: "run" } }, "Open the run"))),
       h("h2", { dir: "auto", tabindex: "-1" }, visible(sentenceOf(question)), question.kind === "call" && !isGate && question.sentence ? "?" : ""),
-      h("p.meaning", {}, !isGate && effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), classification && h("span.badge", {}, visible(classification)), !isGate && h("code", {}, visible(question.name)), h("span.soft", { dir: "auto" }, visible(about)), !isGate && h("span.soft", {}, effectWords(effect))));
+      h("p.meaning", {}, !isGate && !isForm && effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), classification && h("span.badge", {}, visible(classification)), !isGate && h("code", {}, visible(question.name)), h("span.soft", { dir: "auto" }, visible(about)), !isGate && !isForm && h("span.soft", {}, effectWords(effect))));
   }
 
   #body(/** @type {any} */ question) {

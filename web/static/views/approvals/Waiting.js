@@ -26,6 +26,7 @@ export class Waiting {
   /** @type {Question | null} */
   #pane = null;
   #place = 0;
+  #sought = new Set();
 
   /** @param {{app: any, questions: import("./openQuestions.js").OpenQuestions, query: any, clock: any}} given */
   constructor({ app, questions, query, clock }) {
@@ -42,7 +43,7 @@ export class Waiting {
     watch(() => this.#showNote(note));
     watch(() => this.#follow());
     this.element = h("div.columns", {}, h("section.list", { "aria-label": "Open questions" }, this.list.element, note, this.bar.element, hints), place);
-    const press = (/** @type {string} */ key) => () => (this.#picked().length > 1 ? this.bar.focus(key) : this.#pane?.press(key));
+    const press = (/** @type {string} */ key) => () => this.#press(key);
     this.keys = { j: () => this.#step(1), k: () => this.#step(-1), x: () => this.list.toggle(this.#known.get(this.#wanted.peek())), a: press("approve"), e: press("edit"), r: press("reject"), p: press("pass"), o: () => /** @type {HTMLElement | null} */ (this.element.querySelector(".right [data-key=run]"))?.click() };
   }
 
@@ -57,13 +58,17 @@ export class Waiting {
 
   #picked() {
     const keys = this.#chosen.value;
-    return this.questions.list().filter((question) => keys.has(question.approval_id) && isJoinable(question));
+    return this.#order().filter((question) => keys.has(question.approval_id) && isJoinable(question));
   }
 
   // What was listed is kept, and without an address the first question is the chosen one.
   #follow() {
     const order = this.#order();
-    for (const question of this.questions.list()) this.#known.set(question.approval_id, question);
+    for (const question of this.questions.list()) {
+      this.#known.set(question.approval_id, question);
+      // It was looked for before the list had it.
+      if (this.#outcomes.peek().get(question.approval_id)?.answer.isOver) this.#outcomes.peek().delete(question.approval_id);
+    }
     const at = order.findIndex(({ approval_id: id }) => id === this.#wanted.value);
     if (at >= 0) this.#place = at;
     if (!this.#wanted.value && order.length && matchMedia("(min-width: 761px)").matches) this.#wanted.value = order[0].approval_id;
@@ -73,11 +78,19 @@ export class Waiting {
     const picked = this.#picked(), id = this.#wanted.value;
     if (picked.length > 1) return { key: "batch", questions: picked };
     const question = this.questions.list().find(({ approval_id: each }) => each === id), outcome = this.#outcomes.value.get(id);
-    if (outcome && !(question && outcome.answer.isOneOfSeveral)) return { key: `done ${id}`, ...outcome };
+    if (outcome && !(question && (outcome.answer.isOneOfSeveral || outcome.answer.isOver))) return { key: `done ${id}`, ...outcome };
     if (question) return { key: `open ${id}`, question };
     if (!id || !this.questions.isKnown()) return { key: id ? "reading" : "none" };
     this.#lookUp(id);
     return { key: "reading" };
+  }
+
+  // The pane of a question that was just chosen is there with the next frame: a key is never meant for the one before.
+  #press(/** @type {string} */ key) {
+    if (this.#picked().length > 1) return this.bar.focus(key);
+    const id = this.#wanted.peek();
+    const act = () => this.#pane?.question.approval_id === id && this.#pane?.press(key);
+    if (!act()) requestAnimationFrame(act);
   }
 
   #make(/** @type {any} */ row) {
@@ -92,7 +105,10 @@ export class Waiting {
 
   // A question that is open no more was answered, perhaps by another person at this moment, or its run has ended.
   async #lookUp(/** @type {string} */ id) {
+    if (this.#sought.has(id)) return;
+    this.#sought.add(id);
     const { approvals } = await listQuestions({ state: "answered", limit: LATEST }).catch(() => ({ approvals: [] }));
+    this.#sought.delete(id);
     const answered = approvals.find((/** @type {any} */ each) => each.approval_id === id);
     const question = answered ?? this.#known.get(id) ?? null;
     if (!this.#outcomes.peek().has(id)) this.#put([[id, { question, answer: answered?.answer ?? { isOver: true } }]]);
@@ -119,7 +135,7 @@ export class Waiting {
     if (!next) return;
     location.replace(addressOf("/approvals/:approvalId", { approvalId: next.approval_id }));
     this.#wanted.value = next.approval_id;
-    requestAnimationFrame(() => this.list.focus(next.approval_id));
+    this.list.focus(next.approval_id);
   }
 
   #showNote(/** @type {HTMLElement} */ note) {
