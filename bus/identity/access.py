@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
 import orjson
@@ -174,3 +175,10 @@ def may_see_machines(principal: Principal) -> bool:
     Administrators of the tenant ``default`` may: that is the tenant of the deployment's own operators.
     """
     return principal.tenant == LOCAL.tenant and may_administer(principal)
+
+
+def worker_id_for(principal: Principal, worker_id: str) -> str:
+    """Return a worker's id as a principal may see it: the id names a machine, so that most see another in its place."""
+    if may_see_machines(principal):
+        return worker_id
+    return blake2b(worker_id.encode(), digest_size=6).hexdigest()

@@ -143,6 +143,27 @@ def test_what_the_observer_counted_is_in_rows(client: FlaskClient, journal: Any)
     assert [sum(row["runs"].values()) for row in get(client, "/v1/metrics")["rows"]] == [5, 4]
 
 
+def test_a_run_names_its_worker_as_the_list_of_workers_does(
+    guarded: FlaskClient, runner: Runner, settings: Settings
+) -> None:
+    journal = runner.journal
+    serve_queues(journal, "runs")
+    run_id = accept(runner)
+    with journal.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run_id).values(owner="own_1", status="running"))
+
+    ids = {}
+    for principal in (Principal(id="ada", roles=frozenset({Role.ADMIN})), VIEWER):
+        headers = as_(settings, principal)
+        (row,) = get(guarded, "/v1/runs", headers)["runs"]
+        (worker,) = get(guarded, "/v1/workers", headers)["workers"]
+        assert row["worker_id"] == worker["worker_id"]
+        ids[principal.id] = row["worker_id"]
+
+    assert ids["ada"] == "own_1"
+    assert "own_1" not in ids["vera"]
+
+
 def test_without_an_observer_that_is_fed_the_answer_says_so(client: FlaskClient) -> None:
     answer = get(client, "/v1/metrics")
 

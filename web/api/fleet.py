@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from hashlib import blake2b
 from typing import Any, Literal
 
 from flask import Blueprint, Response, request
 from pydantic import Field
 
-from bus.identity.access import may_see_machines, require_may_read_metrics
+from bus.identity.access import may_see_machines, require_may_read_metrics, worker_id_for
 from bus.identity.errors import FORBIDDEN, forbidden
 from config.clock import stamp
-from config.identity.principal import Verb
+from config.identity.principal import Principal, Verb
 from web.api.answers import answer
 from web.api.health import redis_state
 from web.auth.authentication import current_principal
@@ -234,17 +233,17 @@ _OF_MACHINES = "host pid version cpu_share memory_share missing_keys dropped aba
 @call({200: WorkerList})
 def workers() -> Response:
     """List the workers. Principals who may not know of machines get their states and slots."""
-    process, sees_machines = current_process(), may_see_machines(current_principal())
+    process, principal = current_process(), current_principal()
     rows = process.journal.stores.workers.listed()
-    return answer({"workers": [_worker(row, process.settings.queue, sees_machines) for row in rows]})
+    return answer({"workers": [_worker(row, process.settings.queue, principal) for row in rows]})
 
 
-def _worker(row: Mapping[str, Any], default_queue: str, sees_machines: bool) -> dict[str, Any]:
-    shared = {name: row[name] for name in _SHARED}
-    if not sees_machines:
-        return {"worker_id": blake2b(row["worker_id"].encode(), digest_size=6).hexdigest(), **shared}
+def _worker(row: Mapping[str, Any], default_queue: str, principal: Principal) -> dict[str, Any]:
+    shared = {"worker_id": worker_id_for(principal, row["worker_id"])} | {name: row[name] for name in _SHARED}
+    if not may_see_machines(principal):
+        return shared
     facts = {name: row[name] for name in _OF_MACHINES if row[name] is not None}
-    return {"worker_id": row["worker_id"], **shared, **facts, "queues": row["queues"] or [default_queue]}
+    return {**shared, **facts, "queues": row["queues"] or [default_queue]}
 
 
 class ListedQueue(Answer):

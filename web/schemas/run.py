@@ -93,6 +93,8 @@ class RunSummary(Answer):
     """The one that its client chose; without one the trace id."""
     detached: Maybe[bool] = None
     """True where workers execute it; the caller may wait all the same."""
+    worker_id: Maybe[str] = None
+    """The worker that works on it, as ``/v1/workers`` names it to this caller."""
     attempt: Maybe[int] = None
     """How many owners it has had."""
     steps: Maybe[int] = None

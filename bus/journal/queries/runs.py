@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, case, exists, func, select
 
-from bus.identity.access import may_see_machines, rows_for
+from bus.identity.access import may_see_machines, rows_for, worker_id_for
 from bus.journal.approvals import last_decided, pending, pending_chars
 from bus.journal.errors import CURSOR_AHEAD, ApprovalDecided, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
@@ -86,7 +86,7 @@ class Runs:
         """Return runs, the newest first."""
         query = RunOrder("newest", filters).page(select(runs).where(matching(principal, **filters)), limit, None)
         with self._database.read() as connection:
-            return [_summary(row) for row in connection.execute(query)]
+            return [_summary(row, principal) for row in connection.execute(query)]
 
     def page(
         self,
@@ -107,7 +107,7 @@ class Runs:
         with self._database.read() as connection:
             rows, is_cut = Pages(query=query, text=runs.c.output_json, order=run_order.columns).read(connection)
         is_more = is_cut or len(rows) == limit
-        return [_summary(row) for row in rows], run_order.place_of(rows[-1]) if is_more else None
+        return [_summary(row, principal) for row in rows], run_order.place_of(rows[-1]) if is_more else None
 
     def counts(self, principal: Principal, by: str, **filters: Unpack[RunFilter]) -> dict[str, Any]:
         """Return how many runs there are by one of ``GROUPS``; see ``count_runs``."""
@@ -118,7 +118,7 @@ class Runs:
         """Return what the board shows: exact counts, and of each state the runs to look at, without large fields."""
         with self._database.read() as connection:
             rows, counts = board_rows(connection, principal, _BRIEF)
-        return Board(runs=[_brief(row) for row in rows], counts=counts)
+        return Board(runs=[_brief(row, principal) for row in rows], counts=counts)
 
     def status(self, run_id: str) -> str | None:
         """Return the status of a run of any principal; None where it was removed."""
@@ -292,7 +292,7 @@ def _find(connection: Connection, principal: Principal, run_id: str, *columns: C
 
 def _whole(connection: Connection, principal: Principal, row: Row[Any]) -> dict[str, Any]:
     questions, answered_by = _asked(connection, row), models_of(connection, row.id)
-    whole = _summary(row) | run_contexts(row, principal) | ({"approvals": questions} if questions else {})
+    whole = _summary(row, principal) | run_contexts(row, principal) | ({"approvals": questions} if questions else {})
     children = children_shown(connection, principal, row.id)
     again = select(runs.c.id).where(runs.c.origin_id == row.id, rows_for(principal, Verb.SEE, runs))
     others: dict[str, Any] = {
@@ -307,16 +307,16 @@ def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
     return pending(connection, row.id) if row.status == "waiting" else []
 
 
-def _summary(row: Any) -> dict[str, Any]:
+def _summary(row: Any, principal: Principal) -> dict[str, Any]:
     """Return a run as lists show it, without null fields."""
     large = {
         "output": orjson.loads(row.output_json) if row.output_json else None,
         "metadata": orjson.loads(row.metadata_json) if row.metadata_json else None,
     }
-    return _brief(row) | present(large)
+    return _brief(row, principal) | present(large)
 
 
-def _brief(row: Any) -> dict[str, Any]:
+def _brief(row: Any, principal: Principal) -> dict[str, Any]:
     fields = {
         "run_id": row.id,
         "thread_id": row.thread_id,
@@ -341,6 +341,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "trace_id": row.trace_id,
         "correlation_id": row.correlation_id or row.trace_id,
         "detached": row.detached or None,
+        "worker_id": worker_id_for(principal, row.owner) if row.owner else None,
         "attempt": row.fence or None,
         "steps": row.steps or None,
         "usage": orjson.loads(row.usage_json) if row.usage_json else None,

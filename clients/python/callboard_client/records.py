@@ -226,6 +226,8 @@ class Run(Record):
     ended_at: str | None = None
     duration_ms: int | None = None
     work_ms: int | None = None
+    worker_id: str | None = None
+    """The worker that works on it, as ``workers()`` names it."""
     """How long workers owned it."""
     why: str | None = None
     """What an open run waits for, where this was asked for."""

@@ -1151,6 +1151,8 @@ export interface components {
             };
             /** @description Milliseconds for which workers owned it, up to its last commit; absent where an earlier release began it. */
             work_ms?: number;
+            /** @description The worker that works on it, as ``/v1/workers`` names it to this caller. */
+            worker_id?: string;
         };
         /** @description An approval that holds for a tool's later calls too. */
         ListedSticky: {
@@ -2014,6 +2016,8 @@ export interface components {
             why?: string;
             /** @description Milliseconds for which workers owned it, up to its last commit; absent where an earlier release began it. */
             work_ms?: number;
+            /** @description The worker that works on it, as ``/v1/workers`` names it to this caller. */
+            worker_id?: string;
         };
         /** @description A message for an agent, in the dialect of the first orchestrator design. */
         RunAgent: {
@@ -2166,6 +2170,8 @@ export interface components {
             };
             /** @description Milliseconds for which workers owned it, up to its last commit; absent where an earlier release began it. */
             work_ms?: number;
+            /** @description The worker that works on it, as ``/v1/workers`` names it to this caller. */
+            worker_id?: string;
         };
         /**
          * @description For which later calls of a tool a person's approval may hold too.
