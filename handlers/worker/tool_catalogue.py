@@ -38,6 +38,7 @@ def _described(definition: AgentDefinition, tool: Tool, agents: Iterable[str]) -
 def _metadata(tool: Tool) -> ToolMetadata:
     """Return what callers may know of a tool: of its secrets the names alone."""
     return ToolMetadata(
+        title=tool.title or None,
         version=tool.version,
         maintainer=tool.maintainer,
         kind=None if tool.kind is None else str(tool.kind),

@@ -125,9 +125,8 @@ def opened_counter(folder: Path, auth: Literal["none", "required"] = "none") -> 
     )
     migrate(settings)
     journal = Journal(settings, publish=lambda message: None, guard=Guardrails)
-    runner = Runner(
-        Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)), inline=False
-    )
+    registry = AgentRegistry(settings.agent_folders, versions=journal.stores.agent_versions)
+    runner = Runner(Process(settings=settings, journal=journal, registry=registry), inline=False)
     app = create_app(settings, runner)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
     threading.Thread(target=server.serve_forever, name="counter", daemon=True).start()

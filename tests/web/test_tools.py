@@ -46,7 +46,12 @@ def test_tools_are_listed_as_a_worker_wrote_them(client, journal) -> None:
 
 def test_a_tool_says_who_answers_for_it_and_what_it_needs(client, journal) -> None:
     tool_metadata = ToolMetadata(
-        version="2.1.0", maintainer="a@example.org", kind="commander", classification="RESTRICTED", secrets=("TOKEN",)
+        title="Read the clock in {zone}",
+        version="2.1.0",
+        maintainer="a@example.org",
+        kind="commander",
+        classification="RESTRICTED",
+        secrets=("TOKEN",),
     )
     journal.stores.workers.renew(WORKER)
     journal.stores.tools.replace("own_1", [clock("keyed", metadata=tool_metadata)])
@@ -54,6 +59,7 @@ def test_a_tool_says_who_answers_for_it_and_what_it_needs(client, journal) -> No
     journal.stores.tools.replace("own_1", [clock("keyed", metadata=replace(tool_metadata, version="2.2.0"))])
 
     (tool,) = before["tools"]
+    assert tool["title"] == "Read the clock in {zone}"
     assert (tool["version"], tool["maintainer"], tool["kind"], tool["classification"], tool["secrets"]) == (
         "2.1.0",
         "a@example.org",

@@ -48,6 +48,8 @@ class CatalogueTool(SeedTool):
     """SHA-256 of the other fields but ``agents``: two versions of a tool during an update have two."""
     agents: list[str]
     """The agents that use it like this."""
+    title: Maybe[str] = None
+    """The sentence that a call is shown as, with ``{argument}`` in it."""
     version: str
     """By its maintainer's count; an approval holds for one version."""
     maintainer: str

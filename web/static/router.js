@@ -14,6 +14,12 @@ export const PLACES = {
   run: ["/run/:runId"],
   approvals: ["/approvals", "/approvals/:approvalId"],
   fleet: ["/fleet"],
+  agents: ["/agents", "/agents/:agentId"],
+  tools: ["/tools", "/tools/:name"],
+  workflows: ["/workflows", "/workflows/:workflowId"],
+  observers: ["/observers", "/observers/:name"],
+  audit: ["/audit"],
+  keys: ["/keys"],
 };
 
 /** The rail: place, title, icon, group. A row whose place has no pattern above is not shown. */

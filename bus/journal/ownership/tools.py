@@ -22,6 +22,8 @@ from config.ids import canonical_digest
 class ToolMetadata:
     """What a tool says of itself besides its schema; see ``agents.tools.tool.Tool``."""
 
+    title: str | None = None
+    """The sentence that a call is shown as, with ``{argument}`` in it; None: the call is shown by its name."""
     version: str = "1.0.0"
     maintainer: str = ""
     kind: str | None = None

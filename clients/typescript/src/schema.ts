@@ -316,6 +316,8 @@ export interface components {
             secrets: string[];
             /** @description Seconds that a call may take. */
             timeout_s: number;
+            /** @description The sentence that a call is shown as, with ``{argument}`` in it. */
+            title?: string;
             /** @description By its maintainer's count; an approval holds for one version. */
             version: string;
         };

@@ -8,8 +8,8 @@ import { defaultsOf, fieldsOf } from "../state/form.js";
 import { mayDecide, ownerOf } from "../state/me.js";
 import { isOpen } from "../state/story.js";
 import { byWords, decisionWords, effectWords, errorWords } from "../state/words.js";
+import { Form } from "../ui/Form.js";
 import { AnswerField } from "./AnswerField.js";
-import { AnswerForm } from "./AnswerForm.js";
 import { ArgumentList } from "./ArgumentList.js";
 import { Notice } from "./Notice.js";
 import { policyOf } from "./ToolCard.js";
@@ -164,7 +164,7 @@ export class ConfirmInline {
   #asked(item) {
     const isMissing = item.ask === "arguments";
     const [title, more] = isMissing ? ["What is missing?", item.reason] : split(item.reason ?? "A question");
-    this.#form ??= new AnswerForm({ form: item.form, onAnswer: (result) => this.#decide("answer", { result }), onDecline: this.#offered().includes("reject") && (() => this.#open("reject")) });
+    this.#form ??= new Form({ form: item.form, onAnswer: (result) => this.#decide("answer", { result }), onDecline: this.#offered().includes("reject") && (() => this.#open("reject")) });
     return [
       h("div", {}, h("p.ask-title", {}, visible(title)), more && h("p", {}, visible(more))),
       isMissing && ArgumentList(item.arguments),
@@ -227,7 +227,7 @@ export class ConfirmInline {
   #editForm(onBack) {
     const { input_schema: form, arguments: values = {} } = this.#item;
     const isSame = (args) => JSON.stringify(args) === JSON.stringify(values);
-    return new AnswerForm({ form, values, words: ["Approve with these", "Back"], onAnswer: (args) => this.#decide("approve", isSame(args) ? {} : { args }), onDecline: onBack });
+    return new Form({ form, values, words: ["Approve with these", "Back"], onAnswer: (args) => this.#decide("approve", isSame(args) ? {} : { args }), onDecline: onBack });
   }
 
   #close(decision) {

@@ -3,7 +3,7 @@
 import { h } from "../dom/h.js";
 import { newKey, startWorkflow } from "../services/api.js";
 import { errorWords } from "../state/words.js";
-import { AnswerForm } from "./AnswerForm.js";
+import { Form } from "../ui/Form.js";
 import { Notice } from "./Notice.js";
 
 /** Starts a workflow with what is filled in; `onStarted` gets {run_id, thread_id}. */
@@ -14,7 +14,7 @@ export class WorkflowForm {
   constructor(workflow, onStarted) {
     Object.assign(this, { workflow, onStarted });
     this.problem = h("div", { role: "alert" });
-    this.form = new AnswerForm({ form: workflow.input ?? {}, words: ["Start"], onAnswer: (input) => this.#start(input) });
+    this.form = new Form({ form: workflow.input ?? {}, words: ["Start"], onAnswer: (input) => this.#start(input) });
     this.element = h("div.workflow-start", {}, this.form.element, this.problem);
   }
 

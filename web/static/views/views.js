@@ -20,6 +20,12 @@ const MODULES = {
   run: () => import("./run/RunView.js"),
   approvals: () => import("./approvals/ApprovalsView.js"),
   fleet: () => import("./fleet/FleetView.js"),
+  agents: () => import("./agents/AgentsView.js"),
+  tools: () => import("./tools/ToolsView.js"),
+  workflows: () => import("./workflows/WorkflowsView.js"),
+  observers: () => import("./observers/ObserversView.js"),
+  audit: () => import("./audit/AuditView.js"),
+  keys: () => import("./keys/KeysView.js"),
 };
 /** Milliseconds after which a view that is still loading says so. */
 const PATIENCE_MS = 200;
@@ -54,6 +60,7 @@ export class Views {
     try {
       const [module] = await Promise.all([MODULES[route.name](), addStyles("/static/style/views.css")]);
       await module.styles;
+      await module.styles; // of a sheet of its own
       if (visit !== this.#visit) return;
       this.#end = scope(() => { this.view = module.open(this.app); });
       this.#fill(/** @type {View} */ (/** @type {unknown} */ (this.view)).element);

@@ -8,21 +8,23 @@ let made = 0;
 
 /**
  * A form made of a JSON Schema; `onAnswer` gets the values once every field can be read. With `values` it changes these:
- * a field that is left as it was keeps its value, or stays out.
+ * a field that is left as it was keeps its value, or stays out; one that was changed shows the old value struck through.
+ * `more`: other buttons by their words, each with what gets the values.
  */
-export class AnswerForm {
+export class Form {
   #fields;
   #values;
 
-  constructor({ form, values, onAnswer, onDecline, words = ["Send answer", "Decline"] }) {
+  /** @param {{form: any, values?: any, onAnswer: (values: any) => void, onDecline?: any, words?: string[], more?: Record<string, (values: any) => void>}} given */
+  constructor({ form, values, onAnswer, onDecline, words = ["Send answer", "Decline"], more = {} }) {
     const id = `form-${(made += 1)}`;
     this.#values = values;
     this.#fields = fieldsOf(form, values).map((field, index) => new Field(field, `${id}-${index}`));
     this.summary = h("p.form-problem", { role: "alert" });
     const send = h("button.btn.go", { type: "submit", dataset: { key: "answer" } }, words[0]);
     const decline = onDecline && h("button.btn", { type: "button", dataset: { key: "reject" }, onclick: onDecline }, words[1]);
-    this.element = h("form.answer-form", { novalidate: true, onsubmit: (event) => this.#submit(event, onAnswer), onkeydown: (event) => values && event.key === "Escape" && onDecline() },
-      this.#fields.map((field) => field.element), this.summary, h("div.row", {}, send, decline));
+    this.element = h("form.answer-form", { novalidate: true, onsubmit: (event) => this.#submit(event, more[event.submitter?.dataset.more] ?? onAnswer), onkeydown: (event) => values && event.key === "Escape" && onDecline() },
+      this.#fields.map((field) => field.element), this.summary, h("div.row", {}, send, Object.keys(more).map((name) => h("button.btn", { type: "submit", dataset: { more: name } }, name)), decline));
   }
 
   focus() {
@@ -44,6 +46,7 @@ class Field {
   constructor(field, id) {
     Object.assign(this, { field, id, name: field.name });
     this.problem = h("p.form-problem", { id: `${id}-problem` });
+    this.old = field.isEdited && field.given !== undefined && field.kind !== "choices" ? h("p.form-old", { hidden: true }, "was ", h("s", { dir: "auto" }, textOf(field.given)), " ", h("button.quiet", { type: "button", onclick: () => this.#undo() }, "Undo")) : null;
     this.about = field.about && h("p.hint", { id: `${id}-about` }, visible(field.about));
     this.element = field.kind === "choices" ? this.#group() : this.#single();
     this.initial = JSON.stringify(this.#raw());
@@ -86,6 +89,13 @@ class Field {
   // With each input, not when the field is left: what appears then would move the button that is being clicked.
   #look() {
     if (this.isLooked) this.look();
+    if (this.old) this.old.hidden = !this.isChanged;
+  }
+
+  #undo() {
+    this.controls[0].value = JSON.parse(this.initial);
+    this.#look();
+    this.focus();
   }
 
   #read() {
@@ -100,7 +110,7 @@ class Field {
   #single() {
     const control = this.#control();
     this.controls = [control];
-    return h("div.form-field", {}, h("label", { for: this.id }, this.#label()), this.about, control, this.problem);
+    return h("div.form-field", {}, h("label", { for: this.id }, this.#label()), this.about, control, this.old, this.problem);
   }
 
   #group() {
