@@ -1,7 +1,7 @@
 // @ts-check
 // One question in full: what would happen, why a person is asked, why the agent wants it, and the answers.
 
-import { AnswerForm } from "../../components/AnswerForm.js";
+import { Form } from "../../ui/Form.js";
 import { ArgumentList } from "../../components/ArgumentList.js";
 import { deadline, exactly, ago, ticking } from "../../dom/format.js";
 import { fill, h, icon, say } from "../../dom/h.js";
@@ -65,7 +65,7 @@ export class Question {
 
   #body(/** @type {any} */ question) {
     if (!question.decisions.includes("answer")) return h("section.block", {}, h("h3.caps", {}, question.kind === "unknown" ? "This call was cut off" : "Exactly this will happen"), this.fields.element);
-    const form = new AnswerForm({ form: question.input_schema, values: undefined, onDecline: undefined, onAnswer: (/** @type {any} */ result) => this.bar.send("answer", { result }) });
+    const form = new Form({ form: question.input_schema, values: undefined, onDecline: undefined, onAnswer: (/** @type {any} */ result) => this.bar.send("answer", { result }) });
     const args = question.kind === "arguments" ? [h("h3.caps", {}, "The call so far"), ArgumentList(question.arguments)] : null;
     return h("section.block", {}, args, h("h3.caps", {}, question.kind === "arguments" ? "What is missing" : "Your answer"), form.element);
   }

@@ -34,7 +34,7 @@ export class RunHead {
     fill(/** @type {HTMLElement} */ (this.state.firstChild), icon(run.status));
     say(/** @type {HTMLElement} */ (this.state.children[1]), stateWords(run.status, run.reason));
     fill(this.element,
-      crumbs(" / ", h("a", { href: addressOf("/board", {}, { agent: run.agent }) }, visible(this.app.nameOf(run.agent, run.agent_name))), " / ", h("code", {}, `…${run.run_id.slice(-6)}`), " ", copyButton(() => run.run_id, "Copy id"), " ", copyButton(() => location.href.replace(/\?.*$/, ""), "Copy link")),
+      crumbs(" / ", h("a", { href: addressOf("/board", {}, { agent: run.agent }) }, visible(this.app.nameOf(run.agent, run.agent_name))), " / ", h("code", {}, `…${run.run_id.slice(-6)}`), " ", copyButton(() => run.run_id, "Copy id"), " ", copyButton(() => location.href.split("?")[0], "Copy link")),
       h("div.run-title", {}, h("h1", { dir: "auto", title: visible(run.title ?? "") }, visible(run.title ?? run.run_id)), h("div.row", {}, this.#actions(run))),
       h("dl.run-facts", {}, h("div", {}, h("dt.offscreen", {}, "state"), this.state), factsOf(run)), h("div.run-problem", { role: "alert" }), this.line);
   }
