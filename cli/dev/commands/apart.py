@@ -21,7 +21,8 @@ MEASUREMENTS = (
     "end_to_end streams_held accept_cost commits journal_cost redis_memory start_up sse long_runs long_prompts "
     "long_threads busy_thread waiting_runs control_delay children_cost slow_disk full_disk hostile_text bad_inputs "
     "stream_cost observer_cost auth_cost foreign_cost audit_cost redaction_cost toolbox_cost policy_cost prompt_guard "
-    "envelope_cost mcp_cost mcp_call mcp_faults slow_clients workflow_cost workflow_lists workflow_signals tailing"
+    "envelope_cost mcp_cost mcp_call mcp_faults slow_clients workflow_cost workflow_lists workflow_signals tailing "
+    "browser"
 ).split()
 """Modules of tests/bench; each can be run on its own with the same flags."""
 
