@@ -247,6 +247,22 @@ def test_what_decides_is_shown(visitor: Visitor, counter: Counter) -> None:
     assert len(set(tops)) == 1
 
 
+def test_a_tool_with_a_title_asks_in_its_authors_words_and_the_question_has_an_address(
+    visitor: Visitor, counter: Counter
+) -> None:
+    about = {"sentence": "Pay back 88 EUR for order\u202e 1042"}
+    _, thread_id = counter.waiting(question_before(about=about), question(about=about))
+    cards = looks_at(visitor, thread_id)
+
+    expect(cards.nth(0).locator(".ask-title")).to_have_text("Pay back 88 EUR for order⟨U+202E⟩ 1042?")
+    expect(cards.nth(1).locator(".ask-title")).to_have_text(
+        "Did this take effect: Pay back 88 EUR for order⟨U+202E⟩ 1042?"
+    )
+    cards.nth(1).get_by_role("link", name="In the approvals").click()
+    chosen = visitor.page.get_by_role("region", name="The chosen question")
+    expect(chosen.get_by_role("button", name="Run again")).to_be_visible(timeout=PATIENCE_MS)
+
+
 def test_editing_changes_the_fields_that_were_changed_alone(visitor: Visitor, counter: Counter) -> None:
     run_id, thread_id = counter.waiting(question_with_defaults())
     card = looks_at(visitor, thread_id)

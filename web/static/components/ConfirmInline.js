@@ -3,7 +3,8 @@
 import { fill, h, icon } from "../dom/h.js";
 import { deadline, span } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
-import { newKey, sendConfirm } from "../services/api.js";
+import { addressOf } from "../router.js";
+import { getQuestions, newKey, sendConfirm } from "../services/api.js";
 import { defaultsOf, fieldsOf } from "../state/form.js";
 import { mayDecide, ownerOf } from "../state/me.js";
 import { isOpen } from "../state/story.js";
@@ -38,6 +39,7 @@ export class ConfirmInline {
   #scopes = null;
   #error = null;
   #shown = "";
+  #isRead = false;
   #keys = new Map();
 
   constructor(story, _again, { onAnswered, onTouched, send = sendConfirm } = {}) {
@@ -47,9 +49,10 @@ export class ConfirmInline {
 
   update(item) {
     this.#item = item;
-    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word, item.approved_by, item.scope, item.until]);
+    const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word, item.approved_by, item.scope, item.until, item.sentence, item.labels]);
     if (key === this.#shown) return;
     this.#shown = key;
+    if (isOpen(item) && !item.form && !this.#isRead) this.#readMore(item);
     if (!isOpen(item)) this.#field = this.#form = this.#error = null;
     this.#paint();
   }
@@ -83,6 +86,17 @@ export class ConfirmInline {
 
   #mayAnswer() {
     return mayDecide(this.story.principal);
+  }
+
+  // The event has no sentence, and nothing of what the run had read: lists of questions do. Without them it can be answered, too.
+  async #readMore(item) {
+    this.#isRead = true;
+    if (item.sentence || isGate(item)) return;
+    const questions = await questionsOf(this.story.run_id).catch(() => []);
+    const { sentence, labels } = questions.find((question) => question.approval_id === item.approval_id) ?? {};
+    if (!sentence && !labels?.length) return;
+    this.update(Object.assign(item, { sentence, labels }));
+    this.onTouched?.();
   }
 
   // Several approvers approve the call as it is.
@@ -129,9 +143,9 @@ export class ConfirmInline {
     if (isGate(item)) return this.#gate(item);
     const isEdit = this.#field?.decision === "edit";
     return [
-      h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), this.#meaning(item)),
+      h("div", {}, h("p.ask-title", { dir: "auto" }, titleOf(item, this.#offered())), this.#meaning(item)),
       !isEdit && ArgumentList(item.arguments, defaultsOf(item.input_schema ?? {}, item.arguments ?? {})),
-      h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), policyOf(this.#call(), "asked")),
+      h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), item.labels?.length > 0 && h("p", {}, `The run had read ${visible(item.labels.join(", "))}.`), policyOf(this.#call(), "asked")),
       item.approvers > 1 && h("p", {}, approvalsOf(item)),
       this.#answers(),
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
@@ -287,8 +301,8 @@ function approvalsOf({ approvers, approved_by: names = [] }) {
   return `${given} The owner of the run is none of them.`;
 }
 
-function untilOf({ expires_at: at, on_expiry: then }) {
-  return at && h("p.hint", {}, `Without an answer by ${deadline(at)} ${EXPIRIES[then] ?? "the run fails"}.`);
+function untilOf({ expires_at: at, on_expiry: then, approval_id: approvalId }) {
+  return at && h("p.hint", {}, `Without an answer by ${deadline(at)} ${EXPIRIES[then] ?? "the run fails"}. `, h("a.quiet.in-inbox", { href: addressOf("/approvals/:approvalId", { approvalId }) }, "In the approvals"));
 }
 
 function isGate({ name }) {
@@ -300,8 +314,18 @@ function stateOf(item) {
   return item.over ? "not answered" : "needs an answer";
 }
 
-function titleOf(offered) {
-  return offered.includes("run_again") ? "Did this call take effect?" : "May this call be made?";
+// In its author's words, where the tool has a title.
+function titleOf({ sentence }, offered) {
+  const isCut = offered.includes("run_again");
+  if (sentence) return visible(isCut ? `Did this take effect: ${sentence}?` : `${sentence}?`);
+  return isCut ? "Did this call take effect?" : "May this call be made?";
+}
+
+// The questions of a run, which its cards ask for at the same time, are read once.
+const reads = new Map();
+function questionsOf(runId) {
+  if (!reads.has(runId)) reads.set(runId, getQuestions(runId).finally(() => reads.delete(runId)));
+  return reads.get(runId);
 }
 
 // What stands behind the first empty line of a question is not part of its title: definitions, a server's longer words.

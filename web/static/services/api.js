@@ -134,6 +134,11 @@ export function getRun(runId) {
   return server.getRun(runId);
 }
 
+/** Return the open questions of a run, with what their events do not say: a sentence, what the run had read. */
+export async function getQuestions(runId) {
+  return (await server.handle(runId).approvals()) ?? [];
+}
+
 const MOST_STEPS = 5000;
 
 /** Return the steps of a run in their order, up to 5,000. */

@@ -52,6 +52,7 @@ export function open(/** @type {any} */ app) {
     title: "Board",
     element: h("div.view-frame", {}, h("header.view-head", {}, h("h1", {}, "The board"), tabs(query, app.feed.board), line.element), scroller),
     keys: { j: () => table.step(1), k: () => table.step(-1), x: () => table.toggle(), "/": () => bar.focus() },
+    commands: () => [["Open runs", { status: "open" }], ["Failed in 24 hours", FAILED], ["As lanes", { as: "lanes" }]].map(([words, next]) => [`Board: ${words}`, () => { location.hash = addressOf("/board", {}, /** @type {any} */ (next)); }]),
     show: (/** @type {import("../../router.js").Route} */ route) => {
       query.value = filterOf(route.query);
       chosen.value = new Set();
