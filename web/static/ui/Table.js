@@ -35,8 +35,8 @@ export class Table {
     this.chosen = chosen;
     this.head = h("tr", {}, columns.map(({ title, name, isNumber }) => h(`th${isNumber ? ".n" : ""}.c-${name}`, { scope: "col" }, title)));
     this.body = h("tbody");
-    this.above = h("tbody.gap", { "aria-hidden": "true" }, h("tr", {}, h("td", { colspan: columns.length })));
-    this.below = h("tbody.gap", { "aria-hidden": "true" }, h("tr", {}, h("td", { colspan: columns.length })));
+    this.above = h("tbody.gap", { "aria-hidden": "true" }, h("tr", {}, h("td")));
+    this.below = h("tbody.gap", { "aria-hidden": "true" }, h("tr", {}, h("td")));
     this.element = h("table.rows", { "aria-label": label }, h("colgroup", {}, columns.map(({ name }) => h(`col.c-${name}`))), h("thead", {}, this.head), this.above, this.body, this.below);
     this.element.addEventListener("click", this.#clicked);
     this.element.addEventListener("focusin", this.#noteFocus);
@@ -137,7 +137,8 @@ export class Table {
   #element(row) {
     const { key, isHeading } = row.peek();
     if (isHeading) {
-      const cell = h("th", { colspan: this.columns.length, scope: "rowgroup" });
+      // Not over all columns: where some are hidden, a wider cell would make new ones.
+      const cell = h("th", { colspan: Math.min(3, this.columns.length), scope: "rowgroup" });
       watch(() => this.showHeading(cell, row.value));
       return h("tr.heading", { dataset: { key } }, cell);
     }

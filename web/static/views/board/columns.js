@@ -27,8 +27,17 @@ export function runColumns({ nameOf, chosen, clock }) {
     textColumn("for", "For", (row) => ofRun(row, (run) => lengthOf(run, clock), ""), { isNumber: true }),
     textColumn("tokens", "Tokens", (row) => ofRun(row, tokensOf, ""), { isNumber: true }),
     textColumn("cost", "Cost", (row) => ofRun(row, ({ cost_usd }) => (cost_usd ? cost(cost_usd) : ""), ""), { isNumber: true }),
+    { name: "worker", title: "Worker", show: (cell, row) => showWorker(cell, row) },
     textColumn("owner", "Owner", (row) => ofRun(row, ({ principal }) => visible(ownerOf(principal)), "")),
   ];
+}
+
+// Its last characters, as the fleet names it.
+/** @type {(cell: HTMLElement, row: Row) => void} */
+function showWorker(cell, { run }) {
+  const id = run?.worker_id ?? "";
+  say(cell, id && `…${visible(id.slice(-6))}`);
+  cell.title = visible(id);
 }
 
 /** @type {(row: Row, textOf: (run: any) => string, otherwise: string) => string} */

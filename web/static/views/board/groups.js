@@ -2,8 +2,10 @@
 // The runs of the board as the rows of its table: grouped by what a person has to do about them.
 
 import { count } from "../../dom/format.js";
+import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { LANES } from "../../state/board.js";
+import { ownerOf } from "../../state/me.js";
 
 /** @typedef {import("../../ui/Table.js").Row} Row */
 
@@ -62,4 +64,32 @@ function moreRow(name, number, query) {
 /** @type {(run: any) => boolean} */
 function isQueued(run) {
   return run.status === "queued";
+}
+
+/** What a run is grouped by, by the group's name. */
+const VALUE_OF = /** @type {Record<string, (run: any) => string>} */ ({ agent: (run) => run.agent, owner: (run) => run.principal });
+
+/**
+ * Return the rows of a list; with a group a heading for each value with its true number, the largest first.
+ *
+ * @param {{runs: any[], counts: {value: string, count: number}[]}} list
+ * @param {string} group
+ * @param {Record<string, string>} query what the list was asked for
+ * @param {(run: any) => Row} rowOf
+ * @param {(id: string) => string} nameOf
+ * @returns {Row[]}
+ */
+export function groupedRows({ runs, counts }, group, query, rowOf, nameOf) {
+  const valueOf = VALUE_OF[group];
+  if (!valueOf) return runs.map(rowOf);
+  const totals = new Map(counts.map(({ value, count: total }) => [value, total]));
+  /** @type {Map<string, any[]>} */
+  const own = new Map();
+  for (const run of runs) own.set(valueOf(run), [...(own.get(valueOf(run)) ?? []), run]);
+  const values = [...new Set([...totals.keys(), ...own.keys()])];
+  return values.flatMap((value) => {
+    const rows = (own.get(value) ?? []).map(rowOf), total = totals.get(value) ?? rows.length;
+    const rest = total > rows.length ? [moreRow(`${group} ${value}`, total - rows.length, { ...query, [group]: value })] : [];
+    return [{ key: `group ${group} ${value}`, isHeading: true, group, title: visible(group === "agent" ? nameOf(value) : ownerOf(value)), number: count(total) }, ...rows, ...rest];
+  });
 }
