@@ -94,6 +94,20 @@ def test_a_workflow_is_started_by_its_form(visitor: Visitor) -> None:
     expect(visitor.page.get_by_role("table", name="Runs").get_by_role("row")).not_to_have_count(0)
 
 
+def test_open_runs_are_counted_at_the_node_where_they_wait(visitor: Visitor) -> None:
+    visitor.opens("#/workflows/triage")
+    detail(visitor).get_by_label("Message").fill("Where is my order 1042?")
+    detail(visitor).get_by_role("button", name="Start", exact=True).click()
+    expect(visitor.page.locator(".fact-state")).to_contain_text("waiting for an answer", timeout=PATIENCE_MS)
+
+    visitor.opens("#/workflows/triage")
+
+    expect(detail(visitor).locator("[data-node=approve]")).to_contain_text("1 run")
+    visitor.page.get_by_role("table", name="Runs").get_by_role("link").first.click()
+    visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    expect(visitor.page.locator(".fact-state")).to_contain_text("cancelled", timeout=PATIENCE_MS)
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("address", ["#/tools/calculator", "#/tools", "#/workflows/triage"])
 def test_it_fits_and_every_text_has_the_contrast_of_aa(visitor: Visitor, width: int, address: str) -> None:

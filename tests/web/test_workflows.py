@@ -17,7 +17,7 @@ from handlers.run_agent import run_agent
 from tests.agents.sample_tools import add
 from tests.agents.workflows import test_for_each
 from tests.agents.workflows.flows import edges, node
-from tests.web.conftest import door_of
+from tests.web.conftest import door_of, eventually
 from web.schemas.run import AcceptedRun
 
 BILLING = """\
@@ -236,6 +236,32 @@ def test_the_steps_of_a_run_are_read_by_node_and_below_a_loop(kit_door: tuple[Ag
     assert [step["node"] for step in (*first["steps"], *rest)] == ["all/1", "all/0", "all/2"]
     assert first["steps"][0]["error"]
     assert (step["kind"], step["name"], step["input"], step["result"]) == ("tool", "add", {"a": 3, "b": 1}, 4)
+
+
+def test_open_runs_are_counted_by_the_nodes_that_are_under_way(kit_door: tuple[AgentKit, Any]) -> None:
+    kit, door = kit_door
+    nodes = [
+        {"id": "start", "type": "START"},
+        {"id": "all", "type": "FOR_EACH", "config": {"items": "{{ input.numbers }}"}},
+        {"id": "paid", "type": "WAIT", "config": {"signal": "paid"}},
+        {"id": "end", "type": "END"},
+    ]
+    edges = [("start", "all", ""), ("all", "paid", "foreach-body"), ("all", "end", "")]
+    drawn = [{"source": source, "target": target, "source_handle": handle} for source, target, handle in edges]
+    kit.workflow("bills", nodes=nodes, edges=drawn)
+    for _ in range(2):
+        body = {"workflow": "bills", "input": {"numbers": [1, 2]}, "detached": False, "wait_s": 0}
+        door.post("/v1/runs", json=body)
+    eventually(lambda: len(door.get("/v1/runs?status=waiting").json["runs"]) == 2)
+    run_ids = [run["run_id"] for run in door.get("/v1/runs").json["runs"]]
+
+    counts = door.get("/v1/runs/counts?by=node&agent=bills").json
+
+    assert counts["total"] == 2
+    assert {"value": "paid", "count": 2} in counts["groups"], "two items of a run are one run"
+    for run_id in run_ids:
+        door.post(f"/v1/runs/{run_id}/cancel")
+    assert door.get("/v1/runs/counts?by=node&agent=bills").json == {"by": "node", "total": 0, "groups": []}
 
 
 def test_a_place_among_steps_is_sent_back_as_it_came(client) -> None:

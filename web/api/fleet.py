@@ -51,7 +51,7 @@ def _own(process: WebProcess) -> Mapping[str, Any]:
 
 # --- counts of runs
 
-By = Literal["status", "agent", "code", "queue", "owner"]
+By = Literal["status", "agent", "code", "queue", "owner", "node"]
 
 
 class WhichCounts(RunFilters):
@@ -59,7 +59,7 @@ class WhichCounts(RunFilters):
 
     by: By = Field(examples=["status"])
     """``code``: the runs that failed, by the code of their error; within the last 24 hours, unless ``since`` says
-    otherwise."""
+    otherwise. ``node``: the open runs of workflows by the nodes that are under way, with ``agent`` those of one."""
 
 
 class AgentCount(Answer):
@@ -73,7 +73,7 @@ class RunGroup(Answer):
     """The runs with one value."""
 
     value: str
-    """The status, the id of the agent, the code, the name of the queue, or the principal."""
+    """The status, the id of the agent, the code, the name of the queue, the principal, or the id of the node."""
     count: int
     latest_run_id: Maybe[str] = None
     """By ``code``: the run that failed last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
@@ -183,7 +184,8 @@ _GROUPS: Mapping[str, ColumnElement[Any]] = {
     "queue": func.coalesce(runs.c.queue, bindparam("default_queue")),
     "owner": runs.c.principal,
 }
-GROUPS = tuple(_GROUPS)
+NODE = "node"
+GROUPS = (*_GROUPS, NODE)
 """By what runs are counted."""
 
 
@@ -191,8 +193,10 @@ def count_runs(connection: Connection, principal: Principal, by: str, **filters:
     """Return how many runs there are by one of ``GROUPS``, the largest groups first, and a ``rest`` of the others.
 
     By ``code`` the runs are those that failed, within a day unless the filter says since when; each code has its
-    latest run and the agents that failed with it.
+    latest run and the agents that failed with it. By ``node`` they are open runs of workflows.
     """
+    if by == NODE:
+        return _count_by_node(connection, matching(principal, **filters))
     if by == "code":
         since_ms = filters.get("since_ms")
         filters = {**filters, "code": filters.get("code") or ANY_CODE}
@@ -210,6 +214,17 @@ def count_runs(connection: Connection, principal: Principal, by: str, **filters:
         groups = [group | causes[group["value"]] for group in groups]
     left = {"groups": number_of_groups - len(groups), "count": total - sum(group["count"] for group in groups)}
     return {"by": by, "total": total, "groups": groups} | ({"rest": left} if left["groups"] else {})
+
+
+def _count_by_node(connection: Connection, which: ColumnElement[bool]) -> dict[str, Any]:
+    """Return how many open runs have begun each node and not ended it; of a FOR_EACH a run counts once for a node."""
+    is_under_way = steps.c.status.in_(("planned", "started", "waiting"))
+    query = select(steps.c.run_id, steps.c.node).join(runs, runs.c.id == steps.c.run_id).distinct()
+    rows = connection.execute(query.where(which, runs.c.ended_ms.is_(None), steps.c.node.is_not(None), is_under_way))
+    places = {(row.run_id, row.node.rpartition("/")[2]) for row in rows}
+    nodes = Counter(node for _, node in places).most_common(MOST_GROUPS)
+    total = len({run_id for run_id, _ in places})
+    return {"by": NODE, "total": total, "groups": [{"value": node, "count": count} for node, count in nodes]}
 
 
 def _causes(connection: Connection, which: ColumnElement[bool], codes: Sequence[str]) -> dict[str, dict[str, Any]]:

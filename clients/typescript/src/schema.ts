@@ -2042,7 +2042,7 @@ export interface components {
         /** @description How many runs there are. */
         RunCounts: {
             /** @enum {string} */
-            by: "status" | "agent" | "code" | "queue" | "owner";
+            by: "status" | "agent" | "code" | "queue" | "owner" | "node";
             /** @description The largest ones first, at most 100. */
             groups: components["schemas"]["RunGroup"][];
             /** @description Absent where all are listed. */
@@ -2072,7 +2072,7 @@ export interface components {
             latest_at?: string;
             /** @description By ``code``: the run that failed last. */
             latest_run_id?: string;
-            /** @description The status, the id of the agent, the code, the name of the queue, or the principal. */
+            /** @description The status, the id of the agent, the code, the name of the queue, the principal, or the id of the node. */
             value: string;
         };
         /** @description A run of a thread. */

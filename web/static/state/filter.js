@@ -19,6 +19,7 @@ export const FIELDS = {
   queue: { example: "queue:ocr" },
   kind: { values: KINDS, example: "kind:workflow" },
   model: { example: "model:openai/gpt-5-mini" },
+  tool: { example: "tool:calculator" },
   since: { form: TIME, example: "since:1h" },
   until: { form: TIME, example: "until:2026-11-24T09:00" },
 };
@@ -89,7 +90,7 @@ export function serverQuery(query) {
  * @param {Record<string, any>} run
  */
 export function matches(query, run, now = Date.now()) {
-  const { status, since, until, q, code, owner, ...same } = query;
+  const { status, since, until, q, code, owner, tool, ...same } = query; // a summary does not name tools: the list has asked
   const words = q?.toLowerCase().split(" ").filter(Boolean) ?? [];
   const title = `${run.title ?? ""}`.toLowerCase();
   const at = Date.parse((code && run.ended_at) || run.created_at); // as the server: with a code, when it failed

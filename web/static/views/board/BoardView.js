@@ -13,7 +13,7 @@ import { BulkBar } from "./BulkBar.js";
 import { FilterBar } from "./FilterBar.js";
 import { columnMenu, groupMenu, GROUPED_BY } from "./choices.js";
 import { runColumns } from "./columns.js";
-import { boardRows, groupedRows } from "./groups.js";
+import { boardRows, FAILED, groupedRows } from "./groups.js";
 import { failureCauses, filteredRuns, rowMaker } from "./lists.js";
 import { ViewTabs } from "./ViewTabs.js";
 import { Vitals } from "./Vitals.js";

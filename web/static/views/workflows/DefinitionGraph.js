@@ -2,7 +2,7 @@
 // The graph of a workflow without a run: its nodes and edges, and what its file says of the node that is chosen.
 
 import { plural } from "../../dom/format.js";
-import { fill, h } from "../../dom/h.js";
+import { fill, h, say } from "../../dom/h.js";
 import { asJson } from "../../dom/json.js";
 import { addStyles } from "../../dom/styles.js";
 import { visible } from "../../dom/visible.js";
@@ -34,8 +34,19 @@ export class DefinitionGraph {
     const node = this.workflow.nodes.find(({ id }) => id === place.id);
     const box = new NodeBox(node, place, { onOpen: (/** @type {string} */ id) => this.#open(id) });
     box.update(AHEAD);
-    box.element.setAttribute("aria-label", [node.id, node.name, typeWords(node.type)].filter(Boolean).join(", ")); // nothing is ahead of it: no run is here
+    box.element.removeAttribute("aria-label"); // it speaks of a run; the texts in the box say what it is
     return box;
+  }
+
+  /** Show how many open runs are at each node. */
+  count(/** @type {Map<string, number>} */ runs) {
+    for (const [id, { element }] of this.boxes) {
+      const number = runs.get(id) ?? 0, words = number ? plural(number, "run") : "";
+      let badge = /** @type {HTMLElement | null} */ (element.querySelector(".node-runs"));
+      if (!badge && number) element.append((badge = h("span.node-runs")));
+      if (badge) say(badge, words);
+      if (badge) badge.hidden = !number;
+    }
   }
 
   #open(/** @type {string} */ id) {
@@ -48,7 +59,7 @@ export class DefinitionGraph {
     fill(this.panel, h("header", {}, signOf(node.type), h("h3", {}, visible(node.id)), node.name && h("span", {}, visible(node.name)), h("span.faint", {}, typeWords(node.type)), h("button.quiet", { type: "button", onclick: () => this.#close() }, "Close")),
       facts.length > 0 && h("p.panel-facts", {}, facts.map(([title, text]) => `${title}: ${text}`).join(" · ")),
       [["What it does", node.config], ["What undoes it", node.compensate]].map(([title, value]) => value && h("section", {}, h("h4.caps", {}, title), h("pre", { tabindex: "0" }, visible(asJson(value))))),
-      !node.config && !node.compensate && h("p.faint", {}, "Its file says no more of it."));
+      !node.config && !node.compensate && h("p.faint", {}, "Its file says no more of it, but for prompts, which are not shown here."));
     this.pane.reveal(id);
   }
 

@@ -10,16 +10,20 @@ import { signal, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { getWorkflow } from "../../services/admin.js";
+import { countRuns } from "../../services/api.js";
 import { resource } from "../../services/resource.js";
 import { errorWords } from "../../state/words.js";
 import { RunList } from "../RunList.js";
 import { DefinitionGraph } from "./DefinitionGraph.js";
+
+const COUNT_MS = 5000;
 
 /** @param {{app: any, id: string, item: () => any}} given */
 export function WorkflowDetail({ app, id, item }) {
   const head = h("header.detail-head"), trouble = h("div.detail-trouble"), start = h("div"), drawing = h("div.workflow-graph"), signals = h("div");
   const input = signal(""), digest = signal("");
   const shown = resource((abort) => getWorkflow(id, abort));
+  const here = resource((abort) => countRuns("node", { agent: id }, abort), { everyMs: COUNT_MS });
   watch(() => {
     const { broken, name, problem, input: schema } = item() ?? {};
     fill(head, headOf(id, item() ?? {}));
@@ -40,7 +44,9 @@ export function WorkflowDetail({ app, id, item }) {
   watch(() => {
     const workflow = digest.value ? shown.state.peek().value : null;
     if (!workflow) return;
-    fill(drawing, workflow.nodes.length ? new DefinitionGraph(workflow).element : h("p.faint", {}, "Its logic is a blueprint, the class ", h("code", {}, visible(workflow.blueprint ?? "")), ": a run is drawn as the calls that it makes."));
+    const graph = workflow.nodes.length ? new DefinitionGraph(workflow) : null;
+    if (graph) watch(() => graph.count(new Map((here.state.value.value?.groups ?? []).map((/** @type {any} */ { value, count: number }) => [value, number]))));
+    fill(drawing, graph ? graph.element : h("p.faint", {}, "Its logic is a blueprint, the class ", h("code", {}, visible(workflow.blueprint ?? "")), ": a run is drawn as the calls that it makes."));
     fill(signals, workflow.signals.length > 0 && h("section.block", {}, h("h3.caps", {}, "Signals that it waits for"), h("ul.chips", {}, workflow.signals.map((/** @type {any} */ { name, node }) => h("li", {}, h("code", {}, visible(name)), node && h("small", {}, `at ${visible(node)}`))))));
   });
   watch(() => void fill(start, input.value && formOf(id, JSON.parse(input.value))));
