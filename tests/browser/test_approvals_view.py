@@ -253,6 +253,23 @@ def test_two_persons_approve_each_for_themselves(browser: Browser, tmp_path: Pat
         assert answer_of(guarded.journal.database, run_id).decision == "approve"
 
 
+def test_who_may_answer_nothing_is_shown_no_question(browser: Browser, tmp_path: Path) -> None:
+    with opened_counter(tmp_path, auth="required") as guarded:
+        guarded.waiting(refund())
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        visitor = Visitor(context, guarded.url).opens(f"#token={guarded.key('vic', Role.VIEWER)}")
+        expect(visitor.page.locator(".places .count")).to_have_text("1")
+
+        visitor.presses("Escape", "Control+k")
+        visitor.page.keyboard.type("approvals")
+        expect(visitor.page.get_by_role("dialog").get_by_role("option")).to_have_count(1)
+        visitor.presses("Enter")
+
+        expect(visitor.page.locator(".list-note")).to_contain_text("Nothing waits for you.", timeout=PATIENCE_MS)
+        expect(visitor.page.locator(".places .asked")).to_be_empty()
+        context.close()
+
+
 def test_a_question_is_passed_on_by_a_link_for_one_person(visitor: Visitor, counter: Counter) -> None:
     counter.waiting(refund())
     visitor.opens("#/approvals")
@@ -289,7 +306,7 @@ def test_what_was_answered_and_what_holds_can_be_read_and_ended(visitor: Visitor
     visitor.page.get_by_role("link", name="What holds").click()
     held = visitor.page.locator(".holding li")
     expect(held).to_contain_text("holds until")
-    held.get_by_role("button", name="End the approval of refund_order").click()
+    held.get_by_role("button", name="End it, the approval of refund_order").click()
     expect(held).to_contain_text("ended by you")
     assert [each["is_valid"] for each in counter.journal.stores.sticky_approvals.page(ME)] == [False]
 

@@ -39,6 +39,10 @@ def test_it_leads_to_a_place_by_keyboard_and_gives_the_focus_back(visitor: Visit
     expect(field(visitor)).to_be_hidden()
     expect(where).to_be_focused()
     visitor.presses("Control+k")
+    expect(field(visitor)).to_be_focused()
+    visitor.presses("Control+k")
+    expect(where).to_be_focused()
+    visitor.presses("Control+k")
     visitor.page.keyboard.type("approv")
     expect(selected(visitor)).to_have_text("Approvals")
     assert field(visitor).get_attribute("aria-activedescendant") == selected(visitor).get_attribute("id")
@@ -59,6 +63,23 @@ def test_arrow_keys_move_and_the_commands_are_those_of_the_view(visitor: Visitor
     visitor.presses("Enter")
 
     assert visitor.page.url.endswith("#/approvals?tab=holding")
+
+
+def test_what_is_typed_while_it_is_loaded_is_its_first_words_and_no_key_of_the_page(visitor: Visitor) -> None:
+    visitor.opens("#/approvals")
+    expect(visitor.page.locator(".list-note")).to_contain_text("Nothing waits for you.")
+    held: list[Route] = []
+    visitor.page.route("**/ui/Palette.js*", lambda route: held.append(route))
+
+    with visitor.page.expect_request("**/ui/Palette.js*"):
+        visitor.presses("Control+k")
+    visitor.page.keyboard.type("boa")
+    for route in held:
+        route.continue_()
+
+    expect(field(visitor)).to_have_value("boa")
+    assert visitor.page.url.endswith("#/approvals")
+    expect(selected(visitor)).to_have_text("Board")
 
 
 def test_an_agent_is_chosen_for_a_new_conversation(visitor: Visitor, counter: Counter) -> None:

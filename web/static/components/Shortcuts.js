@@ -2,7 +2,7 @@
 import { h } from "../dom/h.js";
 
 const KEYS = [
-  ["Ctrl  K", "Search, go to"], ["/", "Search threads; on the board, filter the runs"], ["n", "New conversation"], ["c", "Write"], ["Ctrl  Enter", "Give the text to the open run"], ["j  k", "Next and previous run, or question"], ["Enter", "Open the run"], ["x", "Choose the run or the question"],
+  ["Ctrl  K", "Search, go to"], ["/", "Search threads; on the board, filter the runs; in other views, search, go to"], ["n", "New conversation"], ["c", "Write"], ["Ctrl  Enter", "Give the text to the open run"], ["j  k", "Next and previous run, or question"], ["Enter", "Open the run"], ["x", "Choose the run or the question"],
   ["b", "The board alone"], ["s", "Stop the run"], ["a  e  r", "Go to approve, edit, reject, or to what is asked"], ["p  o", "Pass a question on, open its run"], ["Esc", "Stop typing, close"], ["?", "These keys"],
 ];
 /** @type {HTMLDialogElement | null} */

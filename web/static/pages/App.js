@@ -362,7 +362,7 @@ export class App {
   #bindKeys() {
     const approval = (decision) => () => this.chat.openApproval()?.press(decision);
     const keys = {
-      "/": () => this.#search(),
+      "/": () => (document.body.dataset.page === "view" ? this.#palette(() => "") : this.#search()),
       n: () => { location.hash = "#/"; },
       c: () => this.composer.focus(),
       j: () => this.board.step(1),

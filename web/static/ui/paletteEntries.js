@@ -13,7 +13,7 @@ const MOST = 6;
 
 /** Return what the palette offers without a question to the server. */
 export function entriesOf(/** @type {any} */ app) {
-  const commands = app.views.view?.commands?.() ?? talkCommands(app);
+  const commands = app.views.view ? app.views.view.commands?.() ?? [] : talkCommands(app);
   return [
     ...commands.map((/** @type {[string, () => void]} */ [title, go]) => ({ key: `command ${title}`, group: "Here", title, icon: "chevron", go })),
     ...RAIL.map(([place, title, icon]) => ({ key: `place ${place}`, group: "Places", title, icon, go: () => goTo(`#${/** @type {any} */ (PLACES)[place][0]}`) })),

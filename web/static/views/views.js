@@ -10,7 +10,7 @@ import { visible } from "../dom/visible.js";
 
 /**
  * @typedef {import("../router.js").Route} Route
- * @typedef {{element: HTMLElement, title: string, keys?: Record<string, (event: KeyboardEvent) => void>, show: (route: Route) => void}} View
+ * @typedef {{element: HTMLElement, title: string, keys?: Record<string, (event: KeyboardEvent) => void>, commands?: () => [string, () => void][], show: (route: Route) => void}} View
  */
 
 /** @type {Record<string, () => Promise<any>>} Each module exports `open(app)`, which returns a View, and `styles` where it waits for its own. */

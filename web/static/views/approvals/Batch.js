@@ -11,7 +11,7 @@ import { errorWords } from "../../state/words.js";
 
 /** The pane that shows the chosen calls in one table, so that no call is approved unseen. */
 export function BatchReview(/** @type {import("../../dom/live.js").Signal<any>} */ row) {
-  const detail = h("article.detail", { tabindex: "0", role: "region", "aria-label": "The chosen calls" });
+  const detail = h("article.detail", { tabindex: "0", role: "region", "aria-label": "Their arguments" });
   watch(() => {
     const { questions } = row.value;
     const key = questions.map((/** @type {any} */ { approval_id: id }) => id).join();
@@ -38,12 +38,13 @@ export class BatchBar {
     this.onAnswers = onAnswers;
     this.words = h("span");
     this.note = h("input.note", { type: "text", maxlength: "2000", "aria-label": "A word about these calls", placeholder: "A word for the log, and with a rejection for the agents" });
-    this.problem = h("div", { role: "alert" });
+    /** Which calls were refused; it stays when nothing is chosen any more. */
+    this.problem = h("div.batch-problem", { role: "alert" });
     const button = (/** @type {string} */ decision) => h("button.btn", { type: "button", dataset: { key: decision }, onclick: () => this.#decide(decision) });
     this.reject = button("reject");
     this.approve = button("approve");
     say(this.reject, "Reject");
-    this.element = h("div.batch", { role: "group", "aria-label": "The chosen calls" }, this.problem, h("div.batch-note", {}, this.note, h("button.quiet", { type: "button", onclick: () => { chosen.value = new Set(); } }, "Choose none")), this.words, this.reject, this.approve);
+    this.element = h("div.batch", { role: "group", "aria-label": "The chosen calls" }, h("div.batch-note", {}, this.note, h("button.quiet", { type: "button", onclick: () => { chosen.value = new Set(); } }, "Choose none")), this.words, this.reject, this.approve);
     watch(() => {
       const list = questions(), number = list.length;
       this.element.hidden = !number;
@@ -65,7 +66,7 @@ export class BatchBar {
       const answers = await sendSeveral(list.map(({ run_id, approval_id, digest }) => ({ run_id, approval_id, digest, decision, message })));
       this.note.value = "";
       const refused = answers.filter((/** @type {any} */ { code }) => code);
-      fill(this.problem, refused.length > 0 && Notice({ text: `${refused.length} of ${answers.length} were refused: ${refused[0].detail}`, code: refused[0].code }));
+      fill(this.problem, refused.length > 0 && Notice({ text: `${refused.length} of ${answers.length} were refused: ${refused[0].detail}`, code: refused[0].code, actions: [["Close", () => fill(this.problem)]] }));
       this.onAnswers(list, answers);
     } catch (/** @type {any} */ error) {
       fill(this.problem, Notice({ text: errorWords(error), code: error.code }));

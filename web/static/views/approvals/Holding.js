@@ -35,7 +35,7 @@ function holdingRow(row, app, clock, onChange) {
   const { sticky_id: id, name, scope, agent, principal, thread_id: threadId, approved_by: by, created_at: at } = row.peek();
   const state = h("span"), problem = h("div", { role: "alert" });
   const where = scope === "thread" && threadId ? h("a.quiet", { href: threadHash(threadKey(threadId, principal)) }, "in one conversation") : "in all conversations";
-  const end = h("button.btn", { type: "button", "aria-label": `End the approval of ${name}`, onclick: async () => {
+  const end = h("button.btn", { type: "button", "aria-label": `End it, the approval of ${visible(name)}`, onclick: async () => {
     end.disabled = true;
     await endSticky(id).catch((error) => fill(problem, Notice({ text: errorWords(error), code: error.code })));
     end.disabled = false;

@@ -42,7 +42,7 @@ export class Waiting {
     each(place, () => [this.#right()], ({ key }) => key, (row) => this.#make(row));
     watch(() => this.#showNote(note));
     watch(() => this.#follow());
-    this.element = h("div.columns", {}, h("section.list", { "aria-label": "Open questions" }, this.list.element, note, this.bar.element, hints), place);
+    this.element = h("div.columns", {}, h("section.list", { "aria-label": "Open questions" }, this.list.element, note, this.bar.problem, this.bar.element, hints), place);
     const press = (/** @type {string} */ key) => () => this.#press(key);
     this.keys = { j: () => this.#step(1), k: () => this.#step(-1), x: () => this.list.toggle(this.#known.get(this.#wanted.peek())), a: press("approve"), e: press("edit"), r: press("reject"), p: press("pass"), o: () => /** @type {HTMLElement | null} */ (this.element.querySelector(".right [data-key=run]"))?.click() };
   }
