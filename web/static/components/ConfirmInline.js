@@ -145,7 +145,7 @@ export class ConfirmInline {
     return [
       h("div", {}, h("p.ask-title", { dir: "auto" }, titleOf(item, this.#offered())), this.#meaning(item)),
       !isEdit && ArgumentList(item.arguments, defaultsOf(item.input_schema ?? {}, item.arguments ?? {})),
-      h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), item.labels?.length > 0 && h("p", {}, `The run had read ${visible(item.labels.join(", "))}.`), policyOf(this.#call(), "asked")),
+      h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), item.labels?.length > 0 && h("p", {}, `Labels of the call and of what the run had read: ${visible(item.labels.join(", "))}.`), policyOf(this.#call(), "asked")),
       item.approvers > 1 && h("p", {}, approvalsOf(item)),
       this.#answers(),
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),

@@ -24,9 +24,12 @@ export class NavBar {
     for (const button of this.tabs.children) setCurrent(button, button.dataset.tab === tab);
   }
 
+  /** How many questions wait for this person, where the page has read them; the board knows their runs alone. */
+  questions = null;
+
   /** Show how many runs are open, whether one of them waits for an answer, and how many wait for one of this person. */
   count(open, asks, mine) {
-    for (const [name, number] of [["count", open], ["asked", mine]]) {
+    for (const [name, number] of [["count", open], ["asked", this.questions ?? mine]]) {
       for (const place of document.querySelectorAll(`.${name}`)) {
         say(place, number ? count(number) : "");
         place.classList.toggle("is-asked", asks);

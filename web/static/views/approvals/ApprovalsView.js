@@ -9,6 +9,7 @@ import { addStyles } from "../../dom/styles.js";
 import { visible } from "../../dom/visible.js";
 import { useTicker } from "../../hooks/useTicker.js";
 import { addressOf } from "../../router.js";
+import { mayAnswer } from "../../state/inbox.js";
 import { Answered } from "./Answered.js";
 import { Holding } from "./Holding.js";
 import { openQuestions } from "./openQuestions.js";
@@ -24,6 +25,12 @@ export function open(/** @type {any} */ app) {
   const clock = signal(Date.now());
   onEnd(useTicker(() => { clock.value = Date.now(); }));
   const questions = openQuestions(app.feed.board);
+  const note = (/** @type {number | null} */ number) => {
+    app.nav.questions = number;
+    app.noteRuns([]);
+  };
+  watch(() => note(questions.isKnown() && !questions.hasMore() ? questions.list().filter(mayAnswer).length : null));
+  onEnd(() => note(null));
   const waiting = new Waiting({ app, questions, query, clock });
   const line = new LineState({ onRetry: () => app.feed.hurry() });
   watch(() => line.show(app.line.value));
@@ -52,7 +59,7 @@ export function open(/** @type {any} */ app) {
 function tabs(tab, questions) {
   const total = h("small");
   watch(() => {
-    const number = questions.list().length;
+    const number = questions.list().filter(mayAnswer).length;
     say(total, number ? `${count(number)}${questions.hasMore() ? "+" : ""}` : "");
   });
   const links = TABS.map(([name, words]) => h("a", { href: addressOf("/approvals", {}, { tab: name }), dataset: { tab: name } }, words, !name && total));

@@ -54,7 +54,7 @@ export class FieldTable {
   /** @param {{name: string, value?: unknown, isDefault?: boolean, isNone?: boolean, field?: any}} row @param {boolean} isEditable */
   #row(row, isEditable) {
     const { name, value, isDefault, isNone, field } = row;
-    const old = h("span.field-value", {}, isNone ? h("span.faint", {}, "none") : visible(fully(value)));
+    const old = h("span.field-value", {}, isNone || value === "" ? h("span.faint", {}, isNone ? "none" : "empty") : visible(fully(value)));
     const note = isDefault && h("small", {}, "default, not from the model");
     const cell = h("dd", { dir: "auto" }, old, note);
     if (isEditable && field) this.#makeEditable(cell, old, row);

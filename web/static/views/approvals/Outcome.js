@@ -20,7 +20,7 @@ export function Outcome({ question, answer, onNext }) {
   return h("section.right", { "aria-label": "The chosen question" }, h("article.detail", {}, back,
     h("header", {}, h("p.outcome", { role: "status" }, icon(answer.isOver ? "cancelled" : MARKS[answer.decision] ?? "succeeded"), h("span", {}, outcomeWords(answer))), h("h2", { dir: "auto", tabindex: "-1" }, visible(sentenceOf(question))), h("p.meaning", {}, h("code", {}, visible(question.name)), h("a.quiet", { href: addressOf("/run/:runId", { runId: question.run_id }), dataset: { key: "run" } }, "Open the run"))),
     answer.message && h("blockquote", { dir: "auto" }, visible(answer.message)),
-    h("section.block", {}, h("h3.caps", {}, "What was asked"), h("dl.fields", {}, rowsOf(question).filter(({ isNone }) => !isNone).map(({ name, value }) => [h("dt", {}, visible(name)), h("dd", { dir: "auto" }, visible(fully(value)))]))),
+    h("section.block", {}, h("h3.caps", {}, "What was asked"), h("dl.fields", {}, rowsOf(question).filter(({ isNone, isDefault }) => !isNone && !isDefault).map(({ name, value }) => [h("dt", {}, visible(name)), h("dd", { dir: "auto" }, visible(fully(value)))]))),
     next && h("p", {}, next)));
 }
 

@@ -16,6 +16,8 @@ import { FieldTable } from "./FieldTable.js";
 import { Past } from "./Past.js";
 import { Story } from "./Story.js";
 
+/** The rule of a call that no policy, but its tool asks about; the reason says so. */
+const OWN = "tool's own";
 const EXPIRIES = /** @type {Record<string, string>} */ ({ reject: "the call is rejected", take_default: "the call is not made and gets its default result" });
 
 /** The pane of an open question; it is made once for each, so that no typing is lost. */
@@ -60,7 +62,7 @@ export class Question {
       h("p.who-asks", {}, icon(question.kind === "unknown" ? "unknown" : "waiting"), h("span", {}, h("b", {}, visible(app.nameOf(question.agent))), " asks, for ", h("b", {}, visible(ownerOf(question.principal)))), time,
         h("span.links", {}, h("a.quiet", { href: threadHash(threadKey(question.thread_id, question.principal), question.run_id) }, "Open the conversation"), h("a.quiet", { href: addressOf("/run/:runId", { runId: question.run_id }), dataset: { key: "run" } }, "Open the run"))),
       h("h2", { dir: "auto", tabindex: "-1" }, visible(sentenceOf(question)), question.kind === "call" && !isGate && question.sentence ? "?" : ""),
-      h("p.meaning", {}, !isGate && !isForm && effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), classification && h("span.badge", {}, visible(classification)), !isGate && h("code", {}, visible(question.name)), h("span.soft", { dir: "auto" }, visible(about)), !isGate && !isForm && h("span.soft", {}, effectWords(effect))));
+      h("p.meaning", {}, !isGate && !isForm && effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), classification && h("span.badge", {}, visible(classification.toLowerCase())), !isGate && h("code", {}, visible(question.name)), h("span.soft", { dir: "auto" }, visible(about)), !isGate && !isForm && h("span.soft", {}, effectWords(effect))));
   }
 
   #body(/** @type {any} */ question) {
@@ -73,7 +75,7 @@ export class Question {
   #why(/** @type {any} */ { reason, rule, labels = [], kind, sentence }) {
     const isSaid = kind === "input" && !sentence && !reason.includes("\n\n");
     if (isSaid && !labels.length) return null;
-    return h("section.block", {}, h("h3.caps", {}, "Why you are asked"), h("p.reason", { dir: "auto" }, rule && ["Rule ", h("code", {}, visible(rule)), ": "], visible(reason), labels.length > 0 && [h("span.soft", {}, " The run had read "), labels.map((/** @type {string} */ label) => h("span.badge", {}, visible(label)))]));
+    return h("section.block", {}, h("h3.caps", {}, "Why you are asked"), h("p.reason", { dir: "auto" }, rule && rule !== OWN && ["Rule ", h("code", {}, visible(rule)), ": "], visible(reason), labels.length > 0 && [h("span.soft", { title: "Of the call and of what the run had read, as tools label it" }, " Labels "), labels.map((/** @type {string} */ label) => h("span.badge", {}, visible(label)))]));
   }
 
   #until(/** @type {any} */ question, /** @type {any} */ clock) {
