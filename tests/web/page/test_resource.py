@@ -69,3 +69,22 @@ def test_a_refusal_is_not_asked_again_and_the_end_of_the_scope_ends_the_asking(m
     """
 
     assert module(PRELUDE + script, None) == [1, 3, 3, True]
+
+
+def test_what_a_reader_may_not_see_is_asked_once_however_often_it_would_be(module: Module) -> None:
+    script = """
+      const asked = { forbidden: 0, refused: 0 };
+      const refuses = (name, status) => async () => {
+        asked[name] += 1;
+        throw Object.assign(new Error("no"), { retryable: false, status });
+      };
+      const end = scope(() => {
+        resource(refuses("forbidden", 403), { everyMs: 5 });
+        resource(refuses("refused", 400), { everyMs: 5 });
+      });
+      while (asked.refused < 4) await sleep(5);
+      end();
+      return asked.forbidden;
+    """
+
+    assert module(PRELUDE + script, None) == 1

@@ -10,7 +10,7 @@ const PAUSES_MS = [1000, 2000, 5000, 10_000, 30_000];
  *
  * `state.value` has the last answer (`value`, undefined before the first), the error of the newest attempt (`error`, null
  * where it succeeded) and `isLoading`. An answer to an older question is dropped. After an error that may pass it is
- * asked again, after a pause that grows, or as long as the server says. It ends with the scope that it was made in.
+ * asked again, after a pause that grows, or as long as the server says; what the reader may not see is not. It ends with the scope that it was made in.
  *
  * @template T
  * @param {(abort: AbortSignal) => Promise<T>} read
@@ -44,7 +44,8 @@ export function resource(read, { everyMs = 0 } = {}) {
       if (own.signal.aborted) return;
       state.value = { ...state.peek(), error, isLoading: false };
       const mayPass = error.retryable ?? true;
-      later(mayPass ? error.retryAfterMs || PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)] : everyMs);
+      const isForbidden = error.status === 403; // it stays so as long as the reader is who it is
+      later(mayPass ? error.retryAfterMs || PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)] : isForbidden ? 0 : everyMs);
     }
   }
 

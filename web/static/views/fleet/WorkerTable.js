@@ -19,12 +19,12 @@ export class WorkerTable {
       { name: "name", title: "Worker", show: (cell, worker) => fill(cell, sign(worker), h("b", { title: worker.worker_id }, `…${worker.worker_id.slice(-6)}`)) },
       { name: "machine", title: "Machine", show: (cell, { host, pid }) => say(cell, host ? `${visible(host)} · ${pid}` : "") },
       { name: "pool", title: "Pool", show: (cell, { pool }) => say(cell, visible(pool)) },
-      { name: "slots", title: "Slots", show: (cell, { busy, slots }) => fill(cell, h("div.share", {}, slotsBar(busy, slots), h("span", {}, `${count(busy)} of ${count(slots)}`))) },
+      { name: "slots", title: "Slots", show: showSlots },
       { name: "queues", title: "Queues", show: (cell, { queues = [] }) => { say(cell, visible(queues.join(", "))); cell.title = visible(queues.join(", ")); } },
       { name: "version", title: "Code", show: (cell, { version = "" }) => say(cell, visible(version)) },
       { name: "load", title: "Load", isNumber: true, show: (cell, worker) => say(cell, loadOf(worker)) },
       { name: "beat", title: "Beat", isNumber: true, show: (cell, { seen_s: seen }) => say(cell, ticking(seen * 1000)) },
-      { name: "since", title: "Since", show: (cell, worker) => { const words = noteOf(worker); say(cell, words || ago(worker.started_at)); cell.classList.toggle("is-note", Boolean(words)); cell.title = words; } },
+      { name: "since", title: "Since", show: (cell, worker) => { const words = noteOf(worker); say(cell, words || ago(worker.started_at)); cell.classList.toggle(worker.state === "lost" ? "is-bad" : "is-note", Boolean(words)); cell.title = words; } },
     ] });
     this.element = h("div", {}, total, h("div.wide", {}, table), none);
     watch(() => {
@@ -46,6 +46,13 @@ function wordsOf(workers) {
 /** @type {(worker: Worker) => HTMLElement} The shape says the state as its colour does. */
 function sign({ state }) {
   return h(`i.dot.is-${state}`, { title: state }, h("span.offscreen", {}, state));
+}
+
+/** @type {(cell: HTMLElement, worker: Worker) => void} */
+function showSlots(cell, { state, busy, slots }) {
+  const words = `${count(busy)} of ${count(slots)}`;
+  if (state === "lost") return void fill(cell, h("span.faint", {}, busy ? `had ${words}` : ""));
+  fill(cell, h("div.share", {}, slotsBar(busy, slots), h("span", {}, words)));
 }
 
 /** @type {(worker: Worker) => string} */
