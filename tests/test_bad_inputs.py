@@ -266,6 +266,20 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/web/test_grants.py::test_headers_give_no_privilege",
         ),
     },
+    "the page's choices and plots": {
+        "views of another version, torn or with foreign fields; storage that is full or forbidden": (
+            "tests/web/page/test_saved_views.py::test_of_what_is_kept_that_is_used_which_can_be",
+            "tests/browser/test_board_choices.py::test_views_of_another_version_are_left_out_with_a_sentence",
+            "tests/browser/test_board_choices.py::test_a_browser_that_keeps_nothing_says_so_and_the_view_stays_for_now",
+        ),
+        "a plot with no, one and a million points": (
+            "tests/browser/test_plot.py::test_a_plot_with_no_one_and_a_million_points_is_drawn",
+        ),
+        "markup and turned text in a worker's host and a view's name": (
+            "tests/browser/test_fleet_view.py::test_workers_are_shown_with_what_is_wrong_with_each",
+            "tests/browser/test_board_choices.py::test_a_list_is_named_kept_and_removed",
+        ),
+    },
     "tool calls": {
         "malformed and misfitting arguments, unknown tools, double ids, a hundred at once, pieces": (
             "tests/agents/test_odd_calls.py::test_a_call_that_does_not_fit_is_not_made_and_the_model_gets_the_reason",

@@ -83,6 +83,10 @@ def test_runs_are_grouped_by_agent_with_true_numbers(visitor: Visitor, crowd: Cr
     more = visitor.page.get_by_role("link", name="more")
     visitor.page.locator(".view-scroll").evaluate("(element) => element.scrollTo(0, 1e6)")
     expect(more.first).to_have_attribute("href", "#/board?status=queued&agent=support")
+    saves(visitor, "By agent")
+    expect(views(visitor).get_by_role("link", name="By agent")).to_have_attribute(
+        "href", "#/board?status=queued&group=agent"
+    )
     visitor.page.get_by_role("button", name="Group: agent").click()
     visitor.page.get_by_role("radio", name="state").check()
     expect(visitor.page.locator(".heading")).to_have_count(0)

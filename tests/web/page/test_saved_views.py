@@ -47,7 +47,8 @@ def test_a_view_replaces_the_one_of_its_name_and_comes_back_as_it_was_kept(modul
     let views = withView([], " Mine ", { owner: "mara", colour: "red" });
     views = withView(views, "", { status: "open" });
     views = withView(views, "Open", { status: "open" });
-    views = withView(views, "Mine", { owner: "lee", q: "two words" });
+    views = withView(views, "Mine", { owner: "lee", q: "two words", group: "colour" });
+    views = withView(views, "By agent", { group: "agent" });
     return viewsOf(JSON.parse(JSON.stringify(storedOf(views)))).views;
     """
 
@@ -56,6 +57,7 @@ def test_a_view_replaces_the_one_of_its_name_and_comes_back_as_it_was_kept(modul
     assert views == [
         {"name": "Open", "query": {"status": "open"}},
         {"name": "Mine", "query": {"owner": "lee", "q": "two words"}},
+        {"name": "By agent", "query": {"group": "agent"}},
     ]
 
 

@@ -8,10 +8,11 @@ import { onEnd, signal, watch } from "../../dom/live.js";
 import { useTicker } from "../../hooks/useTicker.js";
 import { addressOf } from "../../router.js";
 import { filterOf } from "../../state/filter.js";
+import { listOf } from "../../state/savedViews.js";
 import { Table } from "../../ui/Table.js";
 import { BulkBar } from "./BulkBar.js";
 import { FilterBar } from "./FilterBar.js";
-import { columnMenu, groupMenu, GROUPED_BY } from "./choices.js";
+import { columnMenu, groupMenu } from "./choices.js";
 import { runColumns } from "./columns.js";
 import { boardRows, FAILED, groupedRows } from "./groups.js";
 import { failureCauses, filteredRuns, rowMaker } from "./lists.js";
@@ -27,7 +28,7 @@ export function open(/** @type {any} */ app) {
   const clock = signal(Date.now());
   onEnd(useTicker(() => { clock.value = Date.now(); }));
 
-  const group = signal("");
+  const group = signal(""), named = signal(/** @type {Record<string, string>} */ ({}));
   const asked = signal(/** @type {Record<string, string>} */ ({}));
   watch(() => { asked.value = group.value && !Object.keys(query.value).length ? { status: "open" } : query.value; });
   const list = filteredRuns(asked, group, app.feed.board);
@@ -45,7 +46,7 @@ export function open(/** @type {any} */ app) {
   const bulk = new BulkBar({ chosen, board: app.feed.board, runs: () => rows.peek() });
   const menus = h("div.drops", {}, groupMenu(group, (by) => go(query.peek(), by)), columnMenu(table));
   const bar = new FilterBar({ query, onQuery: go, beside: [bulk.element, menus, lanesLink()] });
-  const tabs = new ViewTabs({ query, board: app.feed.board });
+  const tabs = new ViewTabs({ query: named, board: app.feed.board });
   const note = h("div.view-note", { role: "status" });
   watch(() => showNote(note, rows.value, list.value, app));
   const line = new LineState({ onRetry: () => app.feed.hurry() });
@@ -59,7 +60,8 @@ export function open(/** @type {any} */ app) {
     commands: () => [["Open runs", { status: "open" }], ["Failed in 24 hours", FAILED], ["As lanes", { as: "lanes" }]].map(([words, next]) => [`Board: ${words}`, () => { location.hash = addressOf("/board", {}, /** @type {any} */ (next)); }]),
     show: (/** @type {import("../../router.js").Route} */ route) => {
       query.value = filterOf(route.query);
-      group.value = route.query.group !== "state" && Object.hasOwn(GROUPED_BY, route.query.group) ? route.query.group : "";
+      named.value = listOf(route.query);
+      group.value = named.value.group ?? "";
       chosen.value = new Set();
     },
   };

@@ -3,6 +3,7 @@
 
 import { signal, watch } from "../../dom/live.js";
 import { keep, recalled } from "../../services/kept.js";
+import { GROUPS } from "../../state/savedViews.js";
 import { MenuButton } from "../../ui/MenuButton.js";
 
 /** @typedef {import("../../ui/Table.js").Column} Column */
@@ -10,15 +11,15 @@ import { MenuButton } from "../../ui/MenuButton.js";
 const KEPT = "board columns left out";
 /** Columns without which a row says nothing. */
 const ALWAYS = ["choice", "what"];
-/** What runs are grouped by, by its name in the address; the first is what there is to do about them. */
-export const GROUPED_BY = /** @type {Record<string, string>} */ ({ state: "state", agent: "agent", owner: "owner" });
+/** What there is to do about the runs, by which they are grouped unless the address says otherwise. */
+const STATE = "state";
 
 /** Return the menu of the groups; `onGroup(name)` gets what is chosen. */
 export function groupMenu(/** @type {import("../../dom/live.js").Signal<string>} */ group, /** @type {(name: string) => void} */ onGroup) {
-  const chosen = signal(/** @type {ReadonlySet<string>} */ (new Set(["state"])));
-  watch(() => { chosen.value = new Set([group.value || "state"]); });
-  const items = Object.entries(GROUPED_BY).map(([name, title]) => ({ name, title }));
-  return MenuButton({ title: "Group the runs by", label: () => `Group: ${GROUPED_BY[group.value || "state"]}`, items, chosen, onChoose: ([name]) => onGroup(name === "state" ? "" : name) });
+  const chosen = signal(/** @type {ReadonlySet<string>} */ (new Set([STATE])));
+  watch(() => { chosen.value = new Set([group.value || STATE]); });
+  const items = [STATE, ...GROUPS].map((name) => ({ name, title: name }));
+  return MenuButton({ title: "Group the runs by", label: () => `Group: ${group.value || STATE}`, items, chosen, onChoose: ([name]) => onGroup(name === STATE ? "" : name) });
 }
 
 /** Return the menu of a table's columns, which hides those that are left out. */
