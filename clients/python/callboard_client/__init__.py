@@ -29,6 +29,7 @@ from callboard_client.events import UnknownEvent as UnknownEvent
 from callboard_client.events import WithdrawnEvent as WithdrawnEvent
 from callboard_client.events import event_of as event_of
 from callboard_client.fleet_records import DoctorReport as DoctorReport
+from callboard_client.fleet_records import Observer as Observer
 from callboard_client.fleet_records import Queue as Queue
 from callboard_client.fleet_records import RunCounts as RunCounts
 from callboard_client.fleet_records import RunFilters as RunFilters

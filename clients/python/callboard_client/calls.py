@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from callboard_client.fleet_records import DoctorReport, Queue, RunCounts, RunFilters, Worker
+from callboard_client.fleet_records import DoctorReport, Observer, Queue, RunCounts, RunFilters, Worker
 from callboard_client.records import (
     Agent,
     AgentProblem,
@@ -77,6 +77,7 @@ def start_run(
     if_busy: str | None,
     on_disconnect: str | None,
     priority: str | None,
+    version: int | None,
     idempotency_key: str | None,
 ) -> Call[Accepted]:
     """Accept a run, or a message for an open one."""
@@ -88,6 +89,7 @@ def start_run(
         "if_busy": if_busy,
         "on_disconnect": on_disconnect,
         "priority": priority,
+        "version": version,
         "detached": detached,
         "wait_s": None if detached else 0,  # the handle waits, not this request
     }
@@ -134,6 +136,10 @@ def list_queues() -> Call[Page[Queue]]:
 
 def doctor_report() -> Call[DoctorReport]:
     return _get("/v1/doctor", DoctorReport.of)
+
+
+def list_observers(name: str | None) -> Call[Page[Observer]]:
+    return _get("/v1/observers", _page_of("observers", Observer), {"name": name})
 
 
 def get_run(run_id: str, why: bool = False) -> Call[Run]:

@@ -106,3 +106,31 @@ class DoctorReport(Record):
     """ok, warn or fail: the worst of the findings'."""
     findings: Sequence[Mapping[str, Any]] = ()
     """Each with ``check``, ``state``, ``sentence``, and ``remedy`` where a command helps."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observer(Record):
+    """An observer that tails the log."""
+
+    name: str
+    class_path: str
+    delivery: str
+    state: str
+    """running, paused or stopped."""
+    selection: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Which events it takes; empty: all."""
+    threads: Sequence[Mapping[str, Any]] = ()
+    """Which threads feed it: ``host``, ``pid`` and ``version`` of their processes."""
+    position: int = 0
+    behind: int = 0
+    """Positions to the end of the log."""
+    behind_s: float = 0.0
+    delivered: int = 0
+    dropped: int = 0
+    retrying: int = 0
+    dead: int = 0
+    """Deliveries that were given up."""
+    is_late: bool = False
+    """Whether a person should look at it."""
+    letters: Sequence[Mapping[str, Any]] = ()
+    """Of one that was named: the deliveries that failed."""

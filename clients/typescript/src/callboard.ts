@@ -2,7 +2,7 @@ import { jsonOf } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { Http, newKey, type HttpOptions } from "./http.js";
 import { handleOf, RunHandle } from "./run.js";
-import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, DoctorReport, ForkedThread, Health, Message, Messages, MetricRows, OpenApprovals, Priority, Queue, Queues, Run, RunCounts, Runs, Summaries, Thread, Threads, Workers, Workflow, Workflows } from "./types.js";
+import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, DoctorReport, ForkedThread, Health, Message, Messages, MetricRows, Observers, OpenApprovals, Priority, Queue, Queues, Run, RunCounts, Runs, Summaries, Thread, Threads, Workers, Workflow, Workflows } from "./types.js";
 
 const BOARD_POLL_MS = 2500;
 
@@ -16,11 +16,13 @@ export interface StartOptions {
   onDisconnect?: string | undefined;
   /** Before which queued runs it begins. */
   priority?: Priority | undefined;
+  /** The version of the agent, in place of the one that serves; for operators and administrators. */
+  version?: number | undefined;
   /** The Idempotency-Key; one is made where it is left out. */
   key?: string | undefined;
 }
 
-export type WorkflowOptions = Omit<StartOptions, "ifBusy" | "onDisconnect">;
+export type WorkflowOptions = Omit<StartOptions, "ifBusy" | "onDisconnect" | "version">;
 
 /** Which runs: those that fit every field. */
 export interface RunFilter {
@@ -67,8 +69,8 @@ export class Callboard {
 
   /** Start a run and return its handle; with `merge` and `steer` that of the run that took the message. */
   async run(agent: string, input: string, options: StartOptions = {}): Promise<RunHandle> {
-    const { threadId, ifBusy, onDisconnect, metadata, priority, key = newKey() } = options;
-    const body = { agent, input, thread_id: threadId || undefined, metadata, if_busy: ifBusy, on_disconnect: onDisconnect, priority };
+    const { threadId, ifBusy, onDisconnect, metadata, priority, version, key = newKey() } = options;
+    const body = { agent, input, thread_id: threadId || undefined, metadata, if_busy: ifBusy, on_disconnect: onDisconnect, priority, version };
     return handleOf(this.#http, await this.#http.call("POST", "/v1/runs", { body, key }));
   }
 
@@ -102,6 +104,11 @@ export class Callboard {
   /** Return the queues in which runs wait, those with the most first. */
   queues(): Promise<Queues> {
     return this.#http.call("GET", "/v1/queues");
+  }
+
+  /** Return the observers that tail the log; with a `name` that one, with its failed deliveries. */
+  observers(query: { name?: string } = {}): Promise<Observers> {
+    return this.#http.call("GET", "/v1/observers", { query: { ...query } });
   }
 
   /** Return what was counted in the last day at most, in rows of five minutes. */

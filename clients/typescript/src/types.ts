@@ -21,6 +21,7 @@ export type Health = Schemas["Health"];
 export type Message = Schemas["Message"];
 export type Messages = Schemas["MessagePage"];
 export type MetricRows = Schemas["MetricRows"];
+export type Observers = Schemas["ObserverList"];
 export type Priority = NonNullable<Schemas["StartRun"]["priority"]>;
 export type Queue = Schemas["Queue"];
 export type Queues = Schemas["QueueList"];

@@ -70,6 +70,9 @@ def test_runs_are_found_and_counted_and_the_fleet_is_listed(callboard: Callboard
     assert "queues" in {finding["check"] for finding in callboard.doctor().findings}
     assert {queue.queue: queue.workers for queue in callboard.queues()} == {"runs": 1}
     assert callboard.approvals.list(state="answered") == []
+    assert callboard.observers() == callboard.observers("none") == []
+    assert callboard.runs.list(tool="none") == []
+    assert code_of(lambda: callboard.run("assistant", "Hello", version=99)) == ("version_unknown", 404)
     for handle in (first, second):
         assert handle.cancel() == "cancelled"
 

@@ -54,6 +54,8 @@ console.log(JSON.stringify({
   queues: (await server.queues()).queues.map((queue) => queue.queue),
   workers: (await server.workers()).workers,
   checks: (await server.doctor()).findings.map((finding) => finding.check),
+  observers: (await server.observers({ name: "none" })).observers,
+  version: await server.run("assistant", "Hello", { version: 99 }).catch((error) => error.code),
   isFed: (await server.metrics({ since: "1h" })).is_fed,
   agents: (await server.agents()).agents.map((agent) => agent.id),
   refused: [refused instanceof ApiError, refused.code, refused.status],
@@ -252,6 +254,7 @@ def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
     assert (result["counted"], result["queues"]) == ([{"value": "cancelled", "count": 1}], ["runs"])
     assert "database" in result["checks"]
     assert (result["oldest"] > 0, result["workers"], result["isFed"]) == (True, [], False)
+    assert (result["observers"], result["version"]) == ([], "version_unknown")
     assert "assistant" in result["agents"]
     assert result["refused"] == [True, "run_unknown", 404]
 

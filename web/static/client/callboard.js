@@ -11,8 +11,8 @@ export class Callboard {
     }
     /** Start a run and return its handle; with `merge` and `steer` that of the run that took the message. */
     async run(agent, input, options = {}) {
-        const { threadId, ifBusy, onDisconnect, metadata, priority, key = newKey() } = options;
-        const body = { agent, input, thread_id: threadId || undefined, metadata, if_busy: ifBusy, on_disconnect: onDisconnect, priority };
+        const { threadId, ifBusy, onDisconnect, metadata, priority, version, key = newKey() } = options;
+        const body = { agent, input, thread_id: threadId || undefined, metadata, if_busy: ifBusy, on_disconnect: onDisconnect, priority, version };
         return handleOf(this.#http, await this.#http.call("POST", "/v1/runs", { body, key }));
     }
     /** Start a run of a workflow with its input, which fits the workflow's schema, and return its handle. */
@@ -40,6 +40,10 @@ export class Callboard {
     /** Return the queues in which runs wait, those with the most first. */
     queues() {
         return this.#http.call("GET", "/v1/queues");
+    }
+    /** Return the observers that tail the log; with a `name` that one, with its failed deliveries. */
+    observers(query = {}) {
+        return this.#http.call("GET", "/v1/observers", { query: { ...query } });
     }
     /** Return what was counted in the last day at most, in rows of five minutes. */
     metrics(query = {}) {

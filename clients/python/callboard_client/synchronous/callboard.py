@@ -12,7 +12,7 @@ import httpx
 from callboard_client import calls
 from callboard_client.address import Address
 from callboard_client.envelope import EnvelopeKey
-from callboard_client.fleet_records import DoctorReport, Queue, RunCounts, RunFilters, Worker
+from callboard_client.fleet_records import DoctorReport, Observer, Queue, RunCounts, RunFilters, Worker
 from callboard_client.records import (
     Agent,
     AgentProblem,
@@ -78,6 +78,7 @@ class Callboard:
         if_busy: str | None = None,
         on_disconnect: str | None = None,
         priority: str | None = None,
+        version: int | None = None,
         idempotency_key: str | None = None,
     ) -> RunHandle:
         """Start a run and return its handle as soon as the run is committed; workers execute it.
@@ -94,6 +95,7 @@ class Callboard:
             on_disconnect: what becomes of it after so many seconds without viewers, as ``stop:30`` or ``pause:30``, or
                 ``continue``; None is what the agent's definition says.
             priority: ``low``, ``normal`` or ``high``; None is what the agent's definition says.
+            version: the version of the agent, in place of the one that serves; for operators and administrators.
             idempotency_key: a key by which a repeated call returns the first one's run. Without one the client makes
                 a key for its own retries.
 
@@ -102,7 +104,7 @@ class Callboard:
                 run was started.
             Unreachable: the server did not answer; repeat the call with the same ``idempotency_key``.
         """
-        policies = (if_busy, on_disconnect, priority)
+        policies = (if_busy, on_disconnect, priority, version)
         call = calls.start_run(agent, input, thread_id, detached, metadata, *policies, idempotency_key)
         return RunHandle(self._transport, *self._transport.send(call))
 
@@ -185,6 +187,10 @@ class Callboard:
             RequestRefused: ``forbidden``.
         """
         return self._transport.send(calls.doctor_report())
+
+    def observers(self, name: str | None = None) -> Page[Observer]:
+        """Return the observers that tail the log; with a name that one, with its failed deliveries."""
+        return self._transport.send(calls.list_observers(name))
 
     def me(self) -> Me:
         """Return who the server takes this client for, by its key."""
