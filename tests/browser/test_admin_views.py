@@ -14,6 +14,7 @@ from config.database.tables import failed_deliveries
 from config.identity.principal import Role
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import Visitor, in_each_scheme
+from tests.web.conftest import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -79,7 +80,8 @@ def test_a_key_is_shown_once_and_revoked_after_a_question(admin: Visitor) -> Non
     admin.page.get_by_role("button", name="Create the key").click()
 
     key = admin.page.locator(".key-text code").inner_text()
-    assert admin.context.request.get(f"{admin.url}/v1/me", headers={"Authorization": f"Bearer {key}"}).ok
+    headers = {"Authorization": f"Bearer {key}"}
+    assert admin.context.request.get(f"{admin.url}/v1/me", headers=headers).ok
     admin.page.get_by_role("button", name="I have it: show it no more").click()
     expect(admin.page.get_by_text(key)).to_have_count(0)
     rows = admin.page.get_by_role("table", name="API keys").get_by_role("row")
@@ -89,7 +91,7 @@ def test_a_key_is_shown_once_and_revoked_after_a_question(admin: Visitor) -> Non
     expect(row).to_have_count(0)
     admin.page.get_by_role("button", name="that ended").click()
     expect(row).to_contain_text("revoked")
-    assert admin.context.request.get(f"{admin.url}/v1/me", headers={"Authorization": f"Bearer {key}"}).status == 401
+    eventually(lambda: admin.context.request.get(f"{admin.url}/v1/me", headers=headers).status == 401)
 
 
 def test_the_log_is_found_by_its_fields_opened_and_verified(admin: Visitor, counter: Counter) -> None:

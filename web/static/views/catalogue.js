@@ -64,7 +64,7 @@ function showNote(note, { state, refresh }, hasRows, empty) {
 
 // What says the same is not drawn again: it may have the focus.
 /** @type {(kept: import("../dom/live.js").Signal<any>, value: any) => void} */
-function keep(kept, value) {
+export function keep(kept, value) {
   if (JSON.stringify(value) !== JSON.stringify(kept.peek())) kept.value = value;
 }
 

@@ -4,15 +4,18 @@
 import { Notice } from "../../components/Notice.js";
 import { count } from "../../dom/format.js";
 import { fill, h, icon, say } from "../../dom/h.js";
-import { watch } from "../../dom/live.js";
+import { signal, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { listVersions } from "../../services/admin.js";
 import { resource } from "../../services/resource.js";
 import { Tabs } from "../../ui/Tabs.js";
+import { keep } from "../catalogue.js";
 import { Definition } from "./Definition.js";
 import { TryOut } from "./TryOut.js";
 import { Versions } from "./Versions.js";
+
+const REFRESH_MS = 20_000;
 
 /**
  * Return the element of one agent; one that cannot be used has its problem in place of a definition.
@@ -26,17 +29,18 @@ export function AgentDetail({ app, id, item, query, onChange }) {
     const { broken, name, problem } = item() ?? {};
     fill(trouble, broken ? Notice({ title: name === undefined ? "Its file cannot be used" : "Its file cannot be used, so an earlier version serves", text: broken.detail, code: broken.code }) : problem && Notice({ tone: "wait", text: problem }));
   });
-  const versions = resource(async (abort) => (item()?.name === undefined ? [] : listVersions(id, abort)));
-  let wasUsable = item()?.name !== undefined;
-  watch(() => { // its file may be mended while it is looked at
-    const isUsable = item()?.name !== undefined;
-    if (isUsable !== wasUsable) versions.refresh();
-    wasUsable = isUsable;
+  const versions = resource(async (abort) => (item()?.name === undefined ? [] : listVersions(id, abort)), { everyMs: REFRESH_MS });
+  let known = item();
+  watch(() => { // its file may be changed, or another person promote a version
+    if (item() !== known) versions.refresh();
+    known = item();
   });
-  const rows = () => versions.state.value.value ?? [];
+  const list = signal(/** @type {any[]} */ ([]));
+  watch(() => keep(list, versions.state.value.value ?? []));
+  const rows = () => list.value;
   const total = h("small");
   watch(() => say(total, rows().length ? count(rows().length) : ""));
-  const given = { app, id, item, versions, onChange: () => { versions.refresh(); onChange(); } };
+  const given = { app, id, item, rows, versions, onChange: () => { versions.refresh(); onChange(); } };
   const { bar, panels } = Tabs({
     label: "Of this agent",
     tabs: [

@@ -23,12 +23,12 @@ const GROUPS = /** @type {[string, string[]][]} */ ([
 ]);
 const ELSEWHERE = new Set(["name", "description", "system_prompt", "tools", ...GROUPS.flatMap(([, names]) => names)]);
 
-/** @param {{id: string, item: () => any, versions: any}} given */
-export function Definition({ id, item, versions }) {
+/** @param {{id: string, item: () => any, rows: () => any[], versions: any}} given */
+export function Definition({ id, item, rows, versions }) {
   const content = signal(/** @type {any} */ (undefined)), error = signal(/** @type {any} */ (null));
   const tools = resource(listTools);
   const serving = signal(0);
-  watch(() => { serving.value = servingOf(versions.state.value.value ?? [], item()?.version); });
+  watch(() => { serving.value = servingOf(rows(), item()?.version); });
   watch(() => {
     const number = serving.value;
     let isOver = false;

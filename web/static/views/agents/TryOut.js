@@ -8,9 +8,8 @@ import { signal, watch } from "../../dom/live.js";
 import { namesOf, pairOf } from "../../state/versions.js";
 import { TryRun } from "./TryRun.js";
 
-/** @param {{app: any, id: string, item: () => any, versions: any}} given */
-export function TryOut({ app, id, item, versions }) {
-  const rows = () => versions.state.value.value ?? [];
+/** @param {{app: any, id: string, item: () => any, rows: () => any[], versions: any}} given */
+export function TryOut({ app, id, item, rows, versions }) {
   const pair = signal(/** @type {number[]} */ ([0, 0]));
   watch(() => { if (rows().length && !pair.peek()[0]) pair.value = pairOf(rows(), item()?.version); });
   const input = /** @type {HTMLTextAreaElement} */ (h("textarea", { id: "try-input", rows: 3, required: true, dir: "auto", placeholder: "A message for both", onkeydown: (/** @type {KeyboardEvent} */ event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && form.requestSubmit() }));

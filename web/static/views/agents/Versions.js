@@ -13,9 +13,8 @@ import { errorWords } from "../../state/words.js";
 import { Promotion } from "./Promotion.js";
 import { VersionDiff } from "./VersionDiff.js";
 
-/** @param {{app: any, id: string, item: () => any, versions: any, onChange: () => void}} given */
-export function Versions({ app, id, item, versions, onChange }) {
-  const rows = () => versions.state.value.value ?? [];
+/** @param {{app: any, id: string, item: () => any, rows: () => any[], versions: any, onChange: () => void}} given */
+export function Versions({ app, id, item, rows, versions, onChange }) {
   const pair = signal(/** @type {[number, number]} */ ([0, 0]));
   watch(() => {
     const [serving, other] = pairOf(rows(), item()?.version);

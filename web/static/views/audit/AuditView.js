@@ -55,7 +55,12 @@ export function open() {
   const more = h("p.audit-more", {}, h("button.btn", { type: "button", onclick: () => read(next.peek()) }, "Older entries"));
   watch(() => { more.hidden = !next.value; });
   watch(() => { table.element.hidden = !rows.value.length; });
-  const filter = new AuditFilter({ query: () => query.value ?? {}, onQuery: (/** @type {Record<string, string>} */ words) => { location.hash = addressOf("/audit", {}, words); } });
+  const onQuery = (/** @type {Record<string, string>} */ words) => {
+    const address = addressOf("/audit", {}, words);
+    if (location.hash === address) read(0); // asked again: there may be newer entries
+    else location.hash = address;
+  };
+  const filter = new AuditFilter({ query: () => query.value ?? {}, onQuery });
   const total = h("small");
   watch(() => void fill(total, rows.value.length > 0 && `${count(rows.value.length)}${next.value ? " and more" : ""}`));
   fill(scroller, table.element, note, more);
@@ -64,7 +69,7 @@ export function open() {
     element: h("div.view-frame.view-audit", {}, h("header.view-head", {}, h("h1", {}, "Audit log ", total), new ChainState().element), filter.element, h("div.event-columns", {}, scroller, whole)),
     keys: { "/": () => filter.focus() },
     show: (/** @type {import("../../router.js").Route} */ route) => {
-      query.value = Object.fromEntries(Object.entries(route.query).filter(([name, value]) => value && name in FIELDS));
+      query.value = Object.fromEntries(Object.entries(route.query).filter(([name, value]) => value && Object.hasOwn(FIELDS, name)));
     },
   };
 }
