@@ -31,7 +31,7 @@ from web.page_modules import first_load, joined, source_map, stand_in, taken_fro
 
 log = logging.getLogger(__name__)
 
-VERSION_CHARS = 12
+VERSION_CHARS = 8
 FIRST_SHELL = "index.html"
 """The shell of the page; modules that it loads later take from its joined modules what they import."""
 

@@ -271,6 +271,11 @@ def test_editing_changes_the_fields_that_were_changed_alone(visitor: Visitor, co
     expect(card.get_by_label("amount")).to_have_value("88.00 EUR")
     expect(card.get_by_label("speed").locator("option").first).to_have_text("default: slow")
     card.get_by_label("amount").fill("80.00 EUR")
+    expect(card.locator(".form-old:visible s")).to_have_text("88.00 EUR")
+    card.get_by_label("order").fill("1043")
+    card.locator(".form-old:visible", has_text="1042").get_by_role("button", name="Undo").click()
+    expect(card.get_by_label("order")).to_have_value("1042")
+    expect(card.locator(".form-old:visible s")).to_have_text(["88.00 EUR"])
     card.get_by_label("to").fill("")
     button(card, "Approve with these").click()
 

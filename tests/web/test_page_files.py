@@ -15,7 +15,7 @@ import pytest
 
 from bus.payloads import EVENT_TYPES
 from tests.web.conftest import eventually
-from web.page_files import PageFiles
+from web.page_files import VERSION_CHARS, PageFiles
 from web.page_modules import EXPORT, EXPORTED, IMPORT
 
 STATIC = Path(__file__).parents[2] / "web" / "static"
@@ -104,7 +104,7 @@ def test_a_shell_names_each_file_by_its_content(door, path: str) -> None:
     assert {"/static/index.js", "/static/graph/view.js", "/static/style/graph.css"} < set(imports)
     assert "/static/pages/App.js" not in imports  # a part of index.js
     for url, answer in answers.items():
-        assert url.endswith(f"?v={hashlib.sha256(answer.data).hexdigest()[:12]}")
+        assert url.endswith(f"?v={hashlib.sha256(answer.data).hexdigest()[:VERSION_CHARS]}")
         assert answer.headers["Cache-Control"] == "max-age=31536000, immutable"
 
 
