@@ -86,6 +86,9 @@ DEVELOPERS: Commands = {
 GROUPS["Developing Callboard"] = DEVELOPERS
 COMMANDS: Commands = {name: command for group in GROUPS.values() for name, command in group.items()}
 
+COMPLETION = "cli.completion.sketch:sketched"
+"""What has the commands' words for a shell, without the commands' modules."""
+
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": ("up", "up --port 9000 --workers 2", "up --open"),
     "run": (

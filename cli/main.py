@@ -8,19 +8,16 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from cli import COMMANDS, EXAMPLES, GROUPS
+from cli import COMMANDS, COMPLETION, EXAMPLES, GROUPS
 from cli.interrupts import CANCELLED, end_at_once, leave_to_command
 from config.at_exit import close_all
 from config.errors import CallboardError, Permanent, SettingInvalid
 from config.folders import ROOT, require_own_folders
 from config.text.names import did_you_mean, nearest
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 SUCCEEDED, FAILED, WRONG_USAGE = 0, 1, 2
 
@@ -45,8 +42,7 @@ class LazyGroup(click.Group):
                 return None
             hint = did_you_mean(cmd_name, COMMANDS)
             raise click.UsageError(f"there is no command '{cmd_name[:80]}'.{hint} `./callboard --help` lists them.")
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
+        command = _imported(COMMANDS[cmd_name][0])
         assert isinstance(command, click.Command)
         lines = (f"./callboard {line}" if line.split()[0] in COMMANDS else line for line in EXAMPLES[cmd_name])
         command.epilog = "\n  ".join(["\b\nExamples:", *lines])
@@ -57,13 +53,6 @@ class LazyGroup(click.Group):
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{width}}", line) for name, (_, line) in commands.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return the commands that begin so, without importing them."""
-        from click.shell_completion import CompletionItem
-
-        items = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
-        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 class CallerPath(click.Path):
@@ -107,13 +96,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
+def _imported(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
 def complete() -> NoReturn:
     """Print what the shell may put in, and end this process; nothing where that fails, or takes too long."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     signal.signal(signal.SIGALRM, lambda *_: os._exit(SUCCEEDED))
     signal.setitimer(signal.ITIMER_REAL, MAX_COMPLETION_S)
     try:
-        status_of([])
+        leave_to_command()
+        os.chdir(ROOT)
+        _imported(COMPLETION)().main([], "./callboard", COMPLETES)
     except SystemExit:
         sys.stdout.flush()
     finally:
@@ -132,8 +128,8 @@ def status_of(arguments: list[str]) -> int:
         leave_to_command()
         os.chdir(ROOT)
         require_own_folders(ROOT)
-        colour = {"color": False if wants_no_colour() else None}
-        result = cli.main(arguments or ["--help"], "./callboard", COMPLETES, standalone_mode=False, **colour)
+        colour: dict[str, Any] = {"color": False if wants_no_colour() else None}
+        result = cli.main(arguments or ["--help"], "./callboard", standalone_mode=False, **colour)
         return result if isinstance(result, int) else SUCCEEDED
     except (click.Abort, KeyboardInterrupt):
         return CANCELLED

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 import orjson
-from click.shell_completion import CompletionItem
 
-from cli.main import CALLER_DIR, CallerPath, limit_reading
+from cli.main import CALLER_DIR, CallerPath
 from cli.output.durations import seconds_of
 from cli.output.table import SHORT_ID, Form
 from config.definitions.agent import Priority
@@ -111,22 +110,10 @@ class Id(click.ParamType[str]):
             raise click.UsageError(f"'{visible(text)}' may be several ids; write more of it: {', '.join(ids)}.", ctx)
         return ids[0] if ids and text not in ids else text
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-        items = [CompletionItem(id_, help=title) for id_, title in self._like(incomplete, ctx)]
-        return [*_members(ctx, param, incomplete), *items]
-
     def _like(self, part: str, ctx: click.Context) -> list[tuple[str, str | None]]:
         """Return the ids with this part; none where the database cannot be read, which the command itself reports."""
-        from bus.identity.short_ids import ids_like
-        from cli.open_runner import open_database_of
-
-        limit_reading()
-        with suppress(CallboardError):
-            folder = ctx.params.get("state_dir")  # a mark of click where the option is not given
-            chosen = apply(state_dir=folder if isinstance(folder, Path) else None)
-            with open_database_of(chosen) as database:
-                return ids_like(database, chosen.local_principal, self.kind, part)
-        return []
+        folder = ctx.params.get("state_dir")  # a mark of click where the option is not given
+        return ids_with(self.kind, part, folder if isinstance(folder, Path) else None)
 
 
 class NewThreadId(Id):
@@ -142,22 +129,17 @@ class Definition(click.ParamType[str]):
     def __init__(self, *kinds: Literal["agent", "workflow"]) -> None:
         self.kinds, self.name = kinds, kinds[0]
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-        limit_reading()
-        files = [path for folder in apply().agent_folders for path in sorted(folder.glob("*.y*ml"))]
-        ids = [path.stem for path in files if path.stem.startswith(incomplete) and self._is_of_kind(path)]
-        return [*_members(ctx, param, incomplete), *map(CompletionItem, ids)]
 
-    def _is_of_kind(self, path: Path) -> bool:
-        """Return whether a file is of one of the kinds, without reading all of its YAML, which takes long."""
-        is_workflow = re.search(r"^(nodes|blueprint):", path.read_text(errors="replace"), re.MULTILINE)
-        return ("workflow" if is_workflow else "agent") in self.kinds
+def ids_with(kind: IdKind, part: str, state_dir: Path | None) -> list[tuple[str, str | None]]:
+    """Return the ids with this part; none where the database cannot be read, which the command itself reports."""
+    from bus.identity.short_ids import ids_like
+    from cli.open_runner import open_database_of
 
-
-def _members(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the members that the first argument of a command group may name in place of a value."""
-    is_first = isinstance(param, click.Argument) and not ctx.params.get(param.name or "")
-    return ctx.command.completions(incomplete) if is_first and isinstance(ctx.command, CommandGroup) else []
+    with suppress(CallboardError):
+        chosen = apply(state_dir=state_dir)
+        with open_database_of(chosen) as database:
+            return ids_like(database, chosen.local_principal, kind, part)
+    return []
 
 
 RUN, THREAD, NEW_THREAD, APPROVAL = Id("run"), Id("thread"), NewThreadId("thread"), Id("approval")
@@ -332,16 +314,6 @@ class CommandGroup(click.Command):
         if member is not None:
             return member.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
-
-    def completions(self, incomplete: str) -> list[CompletionItem[str]]:
-        """Return the members whose names begin so, for a shell."""
-        items = self.members.items()
-        return [
-            CompletionItem(name, help=item.get_short_help_str()) for name, item in items if name.startswith(incomplete)
-        ]
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        return [*self.completions(incomplete), *super().shell_complete(ctx, incomplete)]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -22,13 +22,18 @@ def ids_like(database: Database, principal: Principal, kind: IdKind, part: str) 
 
     They are those that a principal sees, which is the terminal's own: it manages the keys of all tenants.
     """
-    query = _ids(principal, kind)
-    id_ = query.selected_columns[0]
-    matches = or_(id_.startswith(part, autoescape=True), id_.endswith(part, autoescape=True))
-    query = query.where(matches).order_by(func.length(id_), id_.desc()).limit(MOST)
+    query = id_query(principal, kind, part)
     with database.read() as connection:
         rows: list[tuple[str, str | None]] = [(str(row.id), row.title) for row in connection.execute(query)]
     return [row for row in rows if row[0].startswith(part) or row[0].endswith(part)]  # LIKE of SQLite ignores case
+
+
+def id_query(principal: Principal, kind: IdKind, part: str) -> Select[Any]:
+    """Return the query of ``ids_like``, from which a shell's completion is made, too."""
+    query = _ids(principal, kind)
+    id_ = query.selected_columns[0]
+    matches = or_(id_.startswith(part, autoescape=True), id_.endswith(part, autoescape=True))
+    return query.where(matches).order_by(func.length(id_), id_.desc()).limit(MOST)
 
 
 def _ids(principal: Principal, kind: IdKind) -> Select[Any]:

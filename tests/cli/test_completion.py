@@ -7,15 +7,22 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
+from sqlalchemy import update
 
 from agents.runner import Runner
-from bus.identity.short_ids import ids_like
-from cli.main import COMPLETES, cli, status_of
+from bus.identity.short_ids import IdKind, ids_like
+from cli.completion.reading import ids_for_shell, read_places
+from cli.completion.sketch import FILE, sketched
+from cli.dev.completion import document, statements
+from cli.main import COMPLETES, status_of
+from config.database.tables import runs
 from config.folders import ROOT
-from config.settings import Settings
+from config.settings import Settings, read_settings
 from tests.terminal import environment_of
 from tests.web.conftest import accept
 
@@ -33,10 +40,8 @@ def installed(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def offered(*words: str) -> list[str]:
     """Return what a shell is offered for the last word."""
-    return [
-        item.value
-        for item in ShellComplete(cli, {}, "callboard", COMPLETES).get_completions(list(words[:-1]), words[-1])
-    ]
+    completion = ShellComplete(sketched(), {}, "callboard", COMPLETES)
+    return [item.value for item in completion.get_completions(list(words[:-1]), words[-1])]
 
 
 @pytest.mark.parametrize("part", [slice(-6, None), slice(-12, None), slice(0, 20), slice(0, None)])
@@ -99,6 +104,99 @@ def test_commands_options_ids_and_names_are_completed(runner: Runner) -> None:
     assert offered("runs", "--agent", "assis") == ["assistant"]
     assert offered("agents", "show", "assis") == ["assistant"]
     assert offered("workflows", "assis") == []
+    assert offered("set", run_id, "--priority", "") == ["low", "normal", "high"]
+    assert offered("observers", "le") == ["letters"]
+    assert offered("keys", "re") == ["revoke"]
+    with pytest.raises(click.UsageError):
+        offered("nothere", "")
+    assert "--help" in offered("watch", "-")
+
+
+def test_the_written_words_are_those_of_the_commands() -> None:
+    assert FILE.read_text() == document(), "run `python -m cli.dev.completion`"
+
+
+@pytest.mark.parametrize("part", ["", "run_", "alk", "TALK", "t%", "t_lk", "_", "/", "'", "nothere"])
+def test_a_statement_finds_what_a_command_finds(part: str, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept(runner, "Hello", thread_id="talk", detached=True)
+    accept(runner, "Hello", thread_id="50%-off_now", detached=True)
+    expected = {kind: ids_like(runner.journal.database, runner.principal, kind, part) for kind in get_args(IdKind)}
+
+    assert {kind: ids_for_shell(statements(), kind, part, None) for kind in expected} == expected
+
+    monkeypatch.setenv("CALLBOARD_DATABASE_URL", runner.settings.database)  # as of a server
+    assert ids_for_shell(statements(), "thread", part, None) == expected["thread"]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"CALLBOARD_STATE_DIR": "elsewhere", "CALLBOARD_TENANT": "acme", "CALLBOARD_PRINCIPAL": "anna"},
+        {"callboard_state_dir": "/tmp/small-letters", "CALLBOARD_AGENTS_DIR": "a::/b"},
+        {"CALLBOARD_DATABASE_URL": "postgresql://db.example/callboard"},
+        {"CALLBOARD_DATABASE_URL": ""},
+        {"CALLBOARD_NO_CONFIG": "1"},
+        {"CALLBOARD_NO_CONFIG": "0"},
+    ],
+)
+def test_places_are_those_of_the_settings(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CALLBOARD_STATE_DIR", "CALLBOARD_AGENTS_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings()
+
+    places = read_places()
+
+    assert list(places.agent_folders) == settings.agent_folders
+    assert (places.tenant, places.principal) == (settings.tenant, settings.principal)
+    assert (f"sqlite:///{places.file}" if places.file else settings.database_url) == settings.database
+
+
+def test_places_are_read_from_the_files_of_settings_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("CALLBOARD_STATE_DIR=of-env-file\nOTHER=1\n")
+    (tmp_path / "callboard.toml").write_text('state_dir = "of-toml"\nprincipal = "anna"\nport = 9000\n')
+    monkeypatch.setattr("cli.completion.reading.ROOT", tmp_path)
+    monkeypatch.delenv("CALLBOARD_NO_CONFIG", raising=False)
+    monkeypatch.delenv("CALLBOARD_STATE_DIR")
+
+    places = read_places()
+
+    assert (places.file, places.principal) == (tmp_path / "of-env-file" / "callboard.db", "anna")
+    assert read_places(Path("option")).file == tmp_path / "option" / "callboard.db"
+
+
+def test_a_completion_imports_nothing_heavy(runner: Runner, tmp_path: Path) -> None:
+    run_id = accept(runner, "Hello", detached=True)
+    heavy = "{'pydantic', 'sqlalchemy', 'celery', 'agents.runner', 'orjson', 'logging'} & set(sys.modules)"
+    program = (
+        "import sys\n"
+        "from click.shell_completion import ShellComplete\n"
+        "from cli.completion.sketch import sketched\n"
+        "items = ShellComplete(sketched(), {}, 'callboard', '_X').get_completions(['watch'], '')\n"
+        f"print([item.value for item in items], {heavy})"
+    )
+    environment = environment_of(tmp_path, tmp_path)
+
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert ran.stdout.strip() == f"['{run_id}'] set()"
+
+
+def test_a_title_stays_on_its_line(runner: Runner) -> None:
+    accept(runner, "Hello", detached=True)
+    with runner.journal.database.write() as connection:
+        connection.execute(update(runs).values(title="Two\nlines \x1b[31m\u202e" + "x" * 10_000))
+    completion = ShellComplete(sketched(), {}, "callboard", COMPLETES)
+
+    (item,) = completion.get_completions(["watch"], "")
+
+    assert item.help is not None
+    assert item.help.startswith("Two lines ⟨U+001B⟩")
+    assert len(item.help) == 80
 
 
 @pytest.mark.parametrize("state", ["nowhere", "a-file"])

@@ -168,6 +168,7 @@ ELSEWHERE = {
     "agents/tools/isolation/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
     "bus/journal/states/table.py": "a document of the checkout",
     "cli/dev/commands/bench.py": "a document of the checkout",
+    "cli/dev/completion.py": "a file of the checkout",
     "cli/dev/error_catalogue.py": "a document of the checkout",
     "cli/dev/contracts/__main__.py": "documents of the checkout",
     "cli/dev/commands/docs.py": "the site, in a folder that the user names",
