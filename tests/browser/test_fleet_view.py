@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from sqlalchemy import update
 
 from bus.journal.stores import WorkerRow
-from bus.journal.tailing import Series, add_values
+from bus.journal.tailing import ObserverCursors, Series, add_values
 from config.clock import epoch_ms
 from config.database.tables import workers
 from tests.browser.answering import Counter
@@ -110,6 +110,23 @@ def test_a_time_that_is_chosen_leads_to_its_runs(visitor: Visitor, counter: Coun
     assert "until=" in visitor.page.url
     visitor.page.go_back()
     expect(visitor.page.get_by_role("heading", name="The fleet")).to_be_visible()
+
+
+def test_an_observer_that_is_behind_is_shown_with_how_far(visitor: Visitor, counter: Counter) -> None:
+    cursors = ObserverCursors(counter.journal.database)
+    cursors.register("slow", "webhooks", "reliable", None, "beginning")
+    cursors.register("idle", "logger", "reliable", None, "beginning")
+    cursors.pause("idle", is_paused=True)
+    counter.waiting()
+
+    visitor.opens("#/fleet")
+
+    line = part(visitor, "Observers").get_by_role("listitem").filter(has_text="slow")
+    expect(line).to_contain_text("stopped")
+    expect(line).to_contain_text("look at it")
+    idle = part(visitor, "Observers").get_by_role("listitem").filter(has_text="idle")
+    expect(idle).to_contain_text("paused")
+    expect(part(visitor, "Doctor")).to_contain_text("./callboard observe slow")
 
 
 def test_without_an_observer_of_metrics_the_view_says_how_to_start_one(visitor: Visitor) -> None:

@@ -8,6 +8,7 @@ import { addStyles } from "../../dom/styles.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { countRuns, getHealth } from "../../services/api.js";
+import { listObservers } from "../../services/admin.js";
 import { getDoctor, getMetrics, listQueues, listWorkers } from "../../services/fleet.js";
 import { resource } from "../../services/resource.js";
 import { LENGTHS } from "../../state/metrics.js";
@@ -16,6 +17,7 @@ import { Vitals } from "../board/Vitals.js";
 import { Causes } from "./Causes.js";
 import { DoctorSays } from "./DoctorSays.js";
 import { DayPlots } from "./DayPlots.js";
+import { Observers } from "./Observers.js";
 import { Parts } from "./Parts.js";
 import { QueueTable } from "./QueueTable.js";
 import { WorkerTable } from "./WorkerTable.js";
@@ -40,10 +42,12 @@ export function open(/** @type {any} */ app) {
   ];
   const causes = resource((abort) => countRuns("code", FAILED, abort), { everyMs: LATER_MS });
   const health = resource(getHealth, { everyMs: LATER_MS });
+  const observers = resource((abort) => listObservers("", abort), { everyMs: LATER_MS });
   const doctor = resource(getDoctor, { everyMs: SELDOM_MS });
   const side = [
     part("Failures by code, 24 h", causes.state, new Causes(causes.state).element, "h3.caps"),
     part("Parts", health.state, new Parts(health.state).element, "h3.caps"),
+    part("Observers", observers.state, new Observers(observers.state).element, "h3.caps"),
     part("Doctor", doctor.state, new DoctorSays(doctor.state).element, "h3.caps"),
   ];
   return {

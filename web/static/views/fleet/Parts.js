@@ -1,5 +1,5 @@
 // @ts-check
-import { plural, ticking } from "../../dom/format.js";
+import { plural } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
@@ -30,15 +30,8 @@ export class Parts {
  * @param {Record<string, any>} health
  * @returns {Part[]}
  */
-export function partsOf({ database, redis, workers, viewers, slowest_observer: observer, mcp_servers: servers = {} }) {
+export function partsOf({ database, redis, workers, viewers, mcp_servers: servers = {} }) {
   const parts = [database && { name: "Database", state: database === "ok" ? "ok" : "bad", words: database === "ok" ? "takes writes" : visible(database) }, redis && REDIS[redis], workers !== undefined && { name: "Workers", state: workers ? "ok" : "warn", words: workers ? `${workers} alive` : "none is alive" }, viewers !== undefined && { name: "This web process", state: "ok", words: plural(viewers, "viewer") }];
-  if (observer) parts.push({ name: `Observer ${visible(observer.name)}`, state: observer.is_late ? "warn" : "ok", words: observerWords(observer) });
   for (const [name, server] of Object.entries(servers)) if (server.state !== "disabled") parts.push({ name: `MCP ${visible(name)}`, state: ["ready", "idle", "configured", "starting"].includes(server.state) ? "ok" : "warn", words: server.state.replace(/_/g, " ") });
   return /** @type {Part[]} */ (parts.filter(Boolean));
-}
-
-/** @type {(observer: any) => string} */
-function observerWords({ state, behind_s: behind, dead_letters: dead }) {
-  const words = behind >= 1 ? `${ticking(behind * 1000)} behind` : "up to date";
-  return [state === "running" ? "" : state, words, dead ? plural(dead, "dead letter") : ""].filter(Boolean).join(", ");
 }
