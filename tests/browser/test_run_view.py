@@ -51,6 +51,7 @@ def test_a_step_is_chosen_by_keyboard_and_its_events_are_found(visitor: Visitor,
     expect(panel).to_contain_text("What happened")
     visitor.page.get_by_role("navigation", name="Of this run").get_by_role("link", name="Events").click()
     events = visitor.page.get_by_role("table", name="Events").locator("tr.line-row")
+    expect(events.nth(1)).to_be_visible()
     number = events.count()
     visitor.page.get_by_label("Find events").fill("waiting")
     expect(events).not_to_have_count(number)
