@@ -1157,8 +1157,8 @@ LINES = (
     Line(
         promise="a credential of another tenant reads no metrics",
         file="bus/identity/access.py",
-        text="principal.tenant != LOCAL.tenant or principal.agents is not None or",
-        broken="principal.agents is not None or",
+        text="principal.tenant != LOCAL.tenant or principal.agents is not None or principal.reach(Verb.SEE)",
+        broken="principal.agents is not None or principal.reach(Verb.SEE)",
         tests="tests/web/test_metrics.py",
     ),
 )

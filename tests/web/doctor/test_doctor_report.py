@@ -55,6 +55,7 @@ def test_the_checks_of_servers_are_those_of_the_terminal_too() -> None:
     assert CHECKS.items() <= {**CHECKS_OF_TERMINAL, "observers": CHECKS["observers"]}.items()
 
 
+@pytest.mark.parity  # the check of queues asks Redis
 def test_a_queue_without_a_worker_is_a_failure_with_its_command(client: FlaskClient, runner: Runner) -> None:
     accept(runner)
 
