@@ -1,7 +1,7 @@
 """Makes the pictures of the page that the documents show: ``python -m tests.browser.pictures [FOLDER]``.
 
 A real ``up`` with the demo agents answers, and headless Chromium looks at the page. Without FOLDER the pictures go to
-``docs/``; with one, it also gets the start page, the board and the page on a phone, to look at after a change.
+``docs/``; with one, it also gets the start page and the conversation on a phone, to look at after a change.
 """
 
 from __future__ import annotations
@@ -42,20 +42,30 @@ DEMO = {**dict.fromkeys(BY_KEY, ""), "CALLBOARD_NO_CONFIG": "1"}
 WIDE, PHONE = (1440, 900), (390, 844)
 
 
-def main(folder: Path, *, is_preview: bool) -> None:
+VIEWS = {
+    "board": ("#/board", "The board"),
+    "run": ("#/run/{run_id}", "Order 3 boxes of paper"),
+    "approvals": ("#/approvals", "Approvals"),
+    "fleet": ("#/fleet?in=1h", "The fleet"),
+}
+"""Name of a picture -> the view's address, and its heading. They are in ``pictures``, also on a phone."""
+
+
+def main(folder: Path, *, is_preview: bool = False) -> None:
     """Make the pictures in both colour schemes."""
     chromium = find_chromium()
     assert chromium, "install Debian's chromium-headless-shell or chromium"
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pictures").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="callboard-pictures-") as state, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         with Up(Path(state) / "state", "--port", "0", "--workers", "2", **DEMO) as up:
             for agent, text in ENDED:
                 up.ask(agent, text)
             visitor = Visitor(browser.new_context(reduced_motion="reduce"), up.address).opens()
-            for agent, text, thread_id in OPEN:
-                start(visitor.url, agent, text, thread_id)
-            take_all(visitor, converse(visitor), folder, is_preview=is_preview)
+            conversation = converse(visitor)
+            open_ids = [start(visitor.url, *run) for run in OPEN]
+            take_all(visitor, conversation, folder, is_preview=is_preview)
+            take_views(visitor, open_ids[0], folder / "pictures")
             browser.close()
             up.stop()
     assert visitor.complaints == [], visitor.complaints
@@ -73,7 +83,6 @@ def take_all(visitor: Visitor, conversation: str, folder: Path, *, is_preview: b
     pictures = [("page", conversation, WIDE)]
     if is_preview:
         pictures += [("start", "", WIDE), ("phone", conversation, PHONE), ("phone-start", "", PHONE)]
-        pictures += [("phone-board", "#/board", PHONE)]
     for scheme in get_args(Scheme):
         visitor.page.emulate_media(color_scheme=scheme)
         for name, hash_, (width, height) in pictures:
@@ -85,11 +94,27 @@ def take_all(visitor: Visitor, conversation: str, folder: Path, *, is_preview: b
             visitor.page.screenshot(path=folder / f"{name}{dark}.png")
 
 
-def start(address: str, agent: str, text: str, thread_id: str) -> None:
-    """Start a run."""
+def take_views(visitor: Visitor, run_id: str, folder: Path) -> None:
+    """Make the picture of each view: light, dark, and on a phone."""
+    looks: tuple[tuple[str, Scheme, tuple[int, int]], ...]
+    looks = (("", "light", WIDE), ("-dark", "dark", WIDE), ("-phone", "light", PHONE))
+    for suffix, scheme, (width, height) in looks:
+        visitor.page.emulate_media(color_scheme=scheme)
+        visitor.page.set_viewport_size({"width": width, "height": height})
+        for name, (hash_, heading) in VIEWS.items():
+            visitor.page.goto("about:blank")
+            visitor.opens(hash_.format(run_id=run_id))
+            expect(visitor.page.get_by_role("heading", name=heading).first).to_be_visible()
+            visitor.page.wait_for_timeout(1500)  # a feed stays open, so that the network is never idle
+            visitor.page.screenshot(path=folder / f"{name}{suffix}.png")
+
+
+def start(address: str, agent: str, text: str, thread_id: str) -> str:
+    """Start a run and return its id."""
     body = json.dumps({"agent": agent, "input": text, "thread_id": thread_id}).encode()
     request = urllib.request.Request(f"{address}/v1/runs", body, {"Content-Type": "application/json"})
-    urllib.request.urlopen(request, timeout=30).close()
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return str(json.load(answer)["run_id"])
 
 
 if __name__ == "__main__":
