@@ -190,7 +190,7 @@ def test_a_call_is_approved_as_it_is_shown(visitor: Visitor, counter: Counter) -
     card = looks_at(visitor, thread_id)
 
     expect(card).to_contain_text("May this call be made?")
-    expect(card.locator(".choices button")).to_have_text(["Approve", "Edit", "Reject"])
+    expect(card.locator(".choices button")).to_have_text(["Reject", "Edit", "Approve"])
     expect(card.locator(".badge")).to_have_text("unsafe · needs an answer")
     expect(visitor.page.locator(".tool:not(.ask)")).to_be_hidden()
     button(card, "Approve").click()
@@ -316,7 +316,7 @@ def test_a_call_that_two_have_to_approve_waits_for_the_second(browser: Browser, 
         visitor = Visitor(browser_context, guarded.url).opens(f"#token={guarded.key(name, Role.APPROVER)}")
         visitor.page.locator(f"a.run[data-run={run_id}]").click()
         card = visitor.page.locator(".ask")
-        expect(card.locator(".choices button")).to_have_text(["Approve", "Reject"], timeout=PATIENCE_MS)
+        expect(card.locator(".choices button")).to_have_text(["Reject", "Approve"], timeout=PATIENCE_MS)
         if name == "ann":
             expect(card).to_contain_text("2 persons have to approve it. The owner of the run is none of them.")
         else:
@@ -324,7 +324,7 @@ def test_a_call_that_two_have_to_approve_waits_for_the_second(browser: Browser, 
         button(card, "Approve").click()
         if name == "ann":
             expect(card).to_contain_text("1 of 2 have approved it: ann.")
-            expect(card.locator(".choices button")).to_have_text(["Approve", "Reject"])
+            expect(card.locator(".choices button")).to_have_text(["Reject", "Approve"])
 
     expect(card).to_contain_text("Approve — decided by ben.")
     for each in (context, other):

@@ -193,7 +193,7 @@ export class ConfirmInline {
     if (this.#field) return this.#field.element;
     const offered = this.#offered();
     const meanings = offered.filter((decision) => MEANINGS[decision]).map((decision) => [h("dt", {}, decisionWords(decision)), h("dd", {}, MEANINGS[decision])]);
-    return h("div.choices", {}, h("div.row", {}, offered.map((decision) => this.#choice(decision)), this.#scope()), meanings.length > 0 && h("dl.meanings", {}, meanings));
+    return h("div.choices", {}, h("div.row", {}, inOrder(offered).map((decision) => this.#choice(decision)), this.#scope()), meanings.length > 0 && h("dl.meanings", {}, meanings));
   }
 
   // An approval may hold for later calls too, where the tool offers it.
@@ -208,8 +208,8 @@ export class ConfirmInline {
   #choice(decision) {
     const button = (key, look, words, onclick) => h(`button.${look}`, { type: "button", dataset: { key }, onclick }, words);
     return [
-      button(decision, decision === "approve" ? "btn.go" : "btn", decisionWords(decision), () => this.#choose(decision)),
       decision === "approve" && this.#mayEdit() && button("edit", "btn", "Edit", () => this.#open("edit")),
+      button(decision, decision === "approve" ? "btn.go" : "btn", decisionWords(decision), () => this.#choose(decision)),
     ];
   }
 
@@ -294,6 +294,11 @@ export class ConfirmInline {
     for (const control of this.element.querySelectorAll("button, textarea, input, select")) control.disabled = on;
     this.onTouched?.();
   }
+}
+
+// The approval stands last, as in the approvals.
+function inOrder(decisions) {
+  return [...decisions.filter((decision) => decision !== "approve"), ...decisions.filter((decision) => decision === "approve")];
 }
 
 function approvalsOf({ approvers, approved_by: names = [] }) {
