@@ -6,13 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 
-from tests.browser.answering import Counter
+from bus.journal.approvals import Decision, Question
+from config.identity.principal import Principal, Role
+from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor, in_each_scheme
+from tests.bus.questions import answer_of, question_before, question_form
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
+ME = Principal()
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 
@@ -25,16 +29,94 @@ def steps(visitor: Visitor) -> Locator:
     return visitor.page.get_by_role("list", name="Steps").locator(".step")
 
 
+def asks(visitor: Visitor) -> Locator:
+    return visitor.page.locator(".asks")
+
+
+def refund(order: int = 1043) -> Question:
+    return question_before(arguments={"order": order}, about={"sentence": f"Pay back order {order}"})
+
+
 def test_a_waiting_run_says_what_it_needs_and_its_wait_is_a_row(visitor: Visitor, counter: Counter) -> None:
     run_id, _ = counter.waiting()
 
     visitor.opens(f"#/run/{run_id}")
 
-    expect(visitor.page.locator(".asks")).to_contain_text("Answer")
+    expect(asks(visitor).get_by_role("button")).to_have_text(
+        [re.compile("Pass on"), "Run again", "Fail the run", "Take as done"]
+    )
     expect(visitor.page.locator(".fact-state")).to_contain_text("waiting for an answer")
     expect(steps(visitor).and_(visitor.page.locator(".is-question"))).to_contain_text("so far")
-    visitor.page.get_by_role("link", name="Answer", exact=True).click()
-    expect(visitor.page.locator(".ask")).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_a_call_is_changed_and_approved_in_its_place_by_keyboard_alone(visitor: Visitor, counter: Counter) -> None:
+    run_id, _ = counter.waiting(refund())
+    visitor.opens(f"#/run/{run_id}")
+    card = asks(visitor)
+    expect(card.get_by_role("heading", level=2)).to_have_text("Pay back order 1043?")
+    row = card.locator(".answers button")
+    expect(row).to_contain_text(["Pass on", "Reject", "Edit", "Approve"])
+    tops = row.evaluate_all("found => found.map((one) => one.getBoundingClientRect().top)")
+    assert max(tops) - min(tops) < 1
+
+    visitor.presses("e")
+    expect(card.get_by_role("textbox", name="order", exact=True)).to_be_focused()
+    visitor.presses("Control+a")
+    visitor.page.keyboard.type("7")
+    visitor.presses("Enter")
+    expect(card.get_by_role("button", name="Approve with 7")).to_be_focused()
+    assert counter.runner.handle(run_id).status() == "waiting"
+    visitor.presses("Enter")
+
+    outcome = visitor.page.locator(".run-asks .outcome")
+    expect(outcome).to_contain_text("Approved with other arguments by you.")
+    expect(outcome).to_be_focused()
+    expect(asks(visitor)).to_have_count(0)
+    assert answer_of(counter.journal.database, run_id) == Decision(decision="approve", arguments={"order": 7})
+
+
+def test_each_question_of_a_run_is_answered_alone_and_typing_stays(visitor: Visitor, counter: Counter) -> None:
+    run_id, _ = counter.waiting(refund(1), refund(2), question_form())
+    visitor.opens(f"#/run/{run_id}")
+    expect(asks(visitor)).to_have_count(3)
+    last = asks(visitor).last
+    last.get_by_role("textbox").first.fill("12")
+
+    asks(visitor).first.get_by_label("A word for the log").fill("<b>no</b>")
+    asks(visitor).first.get_by_role("button", name="Reject").click()
+
+    expect(visitor.page.locator(".run-asks .outcome")).to_contain_text("Rejected by you. Pay back order 1")
+    expect(asks(visitor)).to_have_count(2)
+    expect(last.get_by_role("textbox").first).to_have_value("12")
+
+
+def test_a_question_that_another_person_answered_first_shows_that_answer(visitor: Visitor, counter: Counter) -> None:
+    open_question = refund()
+    run_id, _ = counter.waiting(open_question)
+    visitor.opens(f"#/run/{run_id}")
+    expect(asks(visitor)).to_be_visible()
+
+    def be_quicker(route: Route) -> None:
+        counter.journal.clients.decide(ME, run_id, open_question.id, Decision(decision="reject"), by="ben")
+        route.continue_()
+
+    visitor.page.route("**/v1/runs/*/approvals/*", be_quicker)
+    asks(visitor).get_by_role("button", name="Approve").click()
+
+    expect(visitor.page.locator(".run-asks .outcome")).to_contain_text("Another answer came first: Rejected by ben.")
+    visitor.complaints.clear()  # the browser's own line about 409
+
+
+def test_a_reader_who_may_not_answer_is_told_who_may(browser: Browser, tmp_path: Path) -> None:
+    with opened_counter(tmp_path, auth="required") as guarded:
+        run_id, _ = guarded.waiting(refund())
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        visitor = Visitor(context, guarded.url).opens(f"#token={guarded.key('olga', Role.OPERATOR)}")
+        visitor.page.evaluate("runId => { location.hash = `#/run/${runId}`; }", run_id)
+
+        expect(asks(visitor)).to_contain_text("You may not answer this.")
+        expect(asks(visitor).locator(".answers")).to_have_count(0)
+        context.close()
 
 
 def test_a_step_is_chosen_by_keyboard_and_its_events_are_found(visitor: Visitor, counter: Counter) -> None:

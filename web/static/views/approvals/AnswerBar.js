@@ -21,11 +21,12 @@ export class AnswerBar {
   /** @type {Map<string, string>} The same answer sent again is the same request. */
   #keys = new Map();
 
-  /** @param {{question: any, fields: import("./FieldTable.js").FieldTable, onAnswer: (answer: any) => void}} given */
-  constructor({ question, fields, onAnswer }) {
+  /** @param {{question: any, fields: import("./FieldTable.js").FieldTable, onAnswer: (answer: any) => void, onEdit: (() => void) | null}} given */
+  constructor({ question, fields, onAnswer, onEdit }) {
     this.question = question;
     this.fields = fields;
     this.onAnswer = onAnswer;
+    this.onEdit = onEdit;
     this.note = h("input.note", { type: "text", maxlength: "2000", "aria-label": "A word for the log", placeholder: "A word for the log. With a rejection the agent gets it, too.", autocomplete: "off" });
     this.problem = h("div", { role: "alert" });
     this.more = h("div.answer-more");
@@ -72,7 +73,8 @@ export class AnswerBar {
       approve.disabled = this.fields.isWrong;
       if (this.scope) this.scope.hidden = this.fields.changes.length > 0;
     });
-    return [button("reject", "btn", "r", () => this.send("reject")), this.passOn, approve];
+    const reject = button("reject", "btn", "r", () => this.send("reject"));
+    return this.onEdit ? [this.passOn, reject, h("button.btn", { type: "button", dataset: { key: "edit" }, onclick: this.onEdit }, "Edit ", h("kbd", {}, "e")), approve] : [reject, this.passOn, approve];
   }
 
   #approval() {

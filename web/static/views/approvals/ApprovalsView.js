@@ -40,7 +40,7 @@ export function open(/** @type {any} */ app) {
     else if (tab.value === "holding") fill(body, new Holding({ app, clock }).element);
     else fill(body, waiting.element);
   });
-  const element = h("div.view-frame.view-approvals", {}, h("header.view-head", {}, h("h1", {}, "Approvals"), tabs(tab, questions), filters({ app, tab, query, questions }), line.element), body);
+  const element = h("div.view-frame.view-approvals.answering", {}, h("header.view-head", {}, h("h1", {}, "Approvals"), tabs(tab, questions), filters({ app, tab, query, questions }), line.element), body);
   return {
     title: "Approvals",
     element,

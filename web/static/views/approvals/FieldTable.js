@@ -85,7 +85,7 @@ export class FieldTable {
     } }, "edit");
     control.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Escape") event.preventDefault(), undo.click();
-      if (event.key === "Enter" && control.tagName !== "TEXTAREA") event.preventDefault(), /** @type {HTMLElement | null} */ (control.closest(".right")?.querySelector(".btn.go"))?.focus();
+      if (event.key === "Enter" && control.tagName !== "TEXTAREA") event.preventDefault(), /** @type {HTMLElement | null} */ (control.closest("[data-question]")?.querySelector(".btn.go"))?.focus();
     });
     cell.append(control, undo, edit, problem);
     watch(() => {
