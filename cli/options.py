@@ -143,7 +143,7 @@ def ids_with(kind: IdKind, part: str, state_dir: Path | None) -> list[tuple[str,
 
 
 RUN, THREAD, NEW_THREAD, APPROVAL = Id("run"), Id("thread"), NewThreadId("thread"), Id("approval")
-KEY, GRANT, STICKY, SUMMARY = Id("key"), Id("grant"), Id("sticky"), Id("summary")
+KEY, GRANT, STICKY, SUMMARY, WORKER = Id("key"), Id("grant"), Id("sticky"), Id("summary"), Id("worker")
 AGENT, WORKFLOW, AGENT_OR_WORKFLOW = Definition("agent"), Definition("workflow"), Definition("agent", "workflow")
 
 

@@ -8,10 +8,10 @@ from sqlalchemy import Select, func, null, or_, select
 
 from bus.identity.access import rows_for
 from config.database.engine import Database
-from config.database.tables import api_keys, approvals, grants, runs, sticky_approvals, summaries, threads
+from config.database.tables import api_keys, approvals, grants, runs, sticky_approvals, summaries, threads, workers
 from config.identity.principal import Principal, Verb
 
-IdKind = Literal["run", "thread", "approval", "key", "grant", "sticky", "summary"]
+IdKind = Literal["run", "thread", "approval", "key", "grant", "sticky", "summary", "worker"]
 NO_TITLE = null().label("title")
 MOST = 20
 """Ids that are returned."""
@@ -51,5 +51,7 @@ def _ids(principal: Principal, kind: IdKind) -> Select[Any]:
             return select(summaries.c.id, NO_TITLE).join(threads, key).where(rows_for(principal, Verb.SEE, threads))
         case "key":
             return select(api_keys.c.id, NO_TITLE)
+        case "worker":
+            return select(workers.c.id, workers.c.host.label("title"))
     table = grants if kind == "grant" else sticky_approvals
     return select(table.c.id, NO_TITLE).where(table.c.tenant == principal.tenant)

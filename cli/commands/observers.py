@@ -19,7 +19,6 @@ from cli.output.table import Column, Form, Note, Row, Table
 from config.clock import epoch_ms, stamp
 from config.database.engine import Database
 from config.text.names import did_you_mean
-from config.text.visible import visible
 from observers.tailing.declared import START_FORM, is_start
 
 
@@ -88,29 +87,44 @@ def remove(name: str, yes: bool, **flags: Any) -> int:
     return 0
 
 
+def _next(letter: Row) -> str:
+    if letter["next_ms"] is None:
+        return "dead"
+    wait = lasting(max(0, letter["next_ms"] - epoch_ms()))
+    return "again when it is resumed" if letter["is_paused"] else f"again in {wait}"
+
+
+LETTERS = Table(
+    "id",
+    (
+        Column("LETTER", "id", is_number=True),
+        Column("RUN", "run_id"),
+        Column("EVENT", "seq", worth=60, is_number=True),
+        Column("TYPE", "type", worth=80),
+        Column("ATTEMPTS", "attempts", worth=70, is_number=True),
+        Column("FIRST", lambda letter: stamp(letter["first_ms"]), worth=50, is_time=True, is_number=True),
+        Column("NEXT", _next, colour=lambda letter: "red" if letter["next_ms"] is None else "yellow"),
+    ),
+    notes=lambda letter: [(letter["error"], None)],
+)
+
+
 @click.command()
 @click.argument("name")
-@options.as_json
+@options.listing
 @options.state_dir
-def letters(name: str, as_json: bool, **flags: Any) -> int:
+def letters(name: str, form: Form, **flags: Any) -> int:
     """List the deliveries that failed: those that are tried again, and dead letters."""
     with open_database_of(options.apply(**flags)) as database:
         _require(database, name)
         with database.read() as connection:
             rows = dead_letters(connection, name)
             state = next(state for state in observer_states(connection) if state.name == name)
-    if as_json:
+    if form == "json":
         print_json([_as_json(row) for row in rows])
-    elif not rows:
-        click.echo(f"no delivery to '{name}' has failed. It is {_behind(asdict(state))}.")
-    for row in rows if not as_json else ():
-        in_ms = max(0, (row["next_ms"] or 0) - epoch_ms())
-        again = "when it is resumed" if state.state == "paused" else f"in {lasting(in_ms)}"
-        again = "dead" if row["next_ms"] is None else f"again {again}"
-        what = f"{row['run_id']}  event {row['seq']} ({row['type']})"
-        attempts = "1 attempt" if row["attempts"] == 1 else f"{row['attempts']} attempts"
-        click.echo(f"{row['id']:>6}  {what}  {attempts}, {again}")
-        click.echo(f"        {visible(row['error'])}")
+        return 0
+    empty = f"no delivery to '{name}' has failed. It is {_behind(asdict(state))}."
+    LETTERS.print([row | {"is_paused": state.state == "paused"} for row in rows], form, empty=empty)
     return 0
 
 

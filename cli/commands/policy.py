@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,24 +18,24 @@ from cli import options
 from cli.open_runner import open_runner
 from cli.options import CommandGroup
 from cli.output.json import print_json
-from cli.output.quoted import fit
+from cli.output.table import Column, Form, Row, Table
 from config.clock import stamp
+from config.folders import ROOT
 from config.text.visible import visible
 
 MOST_SHOWN = 50
 """Differences that are printed; --json prints all."""
-MAX_REASON_CHARS = 80
 
 
 @click.command()
-@options.as_json
-def check(as_json: bool) -> int:
+@options.listing
+def check(form: Form) -> int:
     """Read the policy's files, and say of each mistake in which line it is."""
-    return _check(as_json)
+    return _check(form)
 
 
 @click.command()
-@click.argument("run_ids", metavar="[RUN]...", nargs=-1)
+@click.argument("run_ids", type=options.RUN, metavar="[RUN]...", nargs=-1)
 @click.option(
     "--runs", "count", type=options.WholeNumber(1, 10_000), default=100, show_default=True, help="The newest."
 )
@@ -55,25 +56,24 @@ def test(run_ids: tuple[str, ...], count: int, as_json: bool, **flags: Any) -> i
 
 
 @click.command(cls=CommandGroup, members={"check": check, "test": test})
-@options.as_json
-def policy(as_json: bool) -> int:
+@options.listing
+def policy(form: Form) -> int:
     """Check the policy, as `policy check` does; `policy test` tries it on recorded runs."""
-    return _check(as_json)
+    return _check(form)
 
 
-def _check(as_json: bool) -> int:
+def _check(form: Form) -> int:
     settings = options.apply()
     policy = read_policy(settings.policy_places)
     warnings = warnings_of(policy, vocabulary_of(settings))
-    if as_json:
-        rules = [
-            {"name": rule.name, "file": rule.file, "line": rule.line, "verdict": rule.verdict} for rule in policy.rules
-        ]
+    rules = [
+        {"name": rule.name, "file": rule.file, "line": rule.line, "verdict": rule.verdict} for rule in policy.rules
+    ]
+    if form == "json":
         print_json({"version": policy.version, "rules": rules, "warnings": warnings})
         return 0
-    click.echo(f"rules: {len(policy.rules)}, version {policy.version}")
-    for rule in policy.rules:
-        click.echo(f"{click.style('✓', fg='green')} {rule.name}  {rule.verdict}  {rule.file}:{rule.line}")
+    click.secho(f"rules: {len(policy.rules)}, version {policy.version}", err=True, dim=True)
+    RULES.print(rules, form)
     for warning in warnings:
         click.echo(f"{click.style('warning', fg='yellow')}: {visible(warning)}", err=True)
     return 0
@@ -101,25 +101,59 @@ def _calls(runner: Runner, run_ids: list[str]) -> Iterator[PastCall]:
 
 
 def _print(policy: LocalPolicy, result: DryRun, runs: int) -> None:
-    click.echo(f"{runs} runs, {result.calls['tool']} calls of tools and {result.calls['model']} of models")
-    width = max(len("rule"), *(len(rule.name) for rule in policy.rules)) if policy.rules else 4
-    click.secho(f"{'rule':<{width}}  matches  decides", dim=True)
-    for rule in policy.rules:
-        remark = result.remark(rule.name, rule.fields.point)
-        counts = f"{result.matched[rule.name]:>7}  {result.decided[rule.name]:>7}"
-        click.echo(f"{rule.name:<{width}}  {counts}  {click.style(remark, fg='yellow')}".rstrip())
-    click.echo(f"different from the recorded decisions: {len(result.differences)}")
-    for difference in result.differences[:MOST_SHOWN]:
-        click.echo("  " + _sentence(difference))
+    counted = f"{runs} runs, {result.calls['tool']} calls of tools and {result.calls['model']} of models"
+    click.secho(counted, err=True, dim=True)
+    MATCHES.print(_as_json(policy, result, runs)["rules"], "table")
+    click.secho(f"different from the recorded decisions: {len(result.differences)}", err=True, dim=True)
+    DIFFERENCES.print([_difference(difference) for difference in result.differences[:MOST_SHOWN]], "table")
     if len(result.differences) > MOST_SHOWN:
-        click.secho(f"  and {len(result.differences) - MOST_SHOWN} more: --json", dim=True)
+        click.secho(f"and {len(result.differences) - MOST_SHOWN} more: --json", err=True, dim=True)
 
 
-def _sentence(difference: Difference) -> str:
-    call, now = difference.call, difference.now
-    then = f"{call.verdict} ({call.rule})" if call.verdict else "no decision"
-    reason = f": {fit(visible(now.reason), MAX_REASON_CHARS)}" if now.reason else ""
-    return f"{call.run_id} step {call.number} {visible(call.facts.name)}: {then} -> {now.verdict} ({now.rule}){reason}"
+def _then(difference: Row) -> str:
+    then = difference["then"]
+    return f"{then['verdict']} ({then['rule']})" if then else "no decision"
+
+
+def _now(difference: Row) -> str:
+    return f"{difference['now']['verdict']} ({difference['now']['rule']})"
+
+
+def _place(rule: Row) -> str:
+    """Return the rule's line, which a narrow terminal would cut off behind a whole path of the project."""
+    file = Path(rule["file"])
+    return f"{file.relative_to(ROOT) if file.is_relative_to(ROOT) else file}:{rule['line']}"
+
+
+VERDICT_COLOURS = {"constrain": "yellow", "require_approval": "yellow", "block": "red", "halt": "red"}
+RULES = Table(
+    "name",
+    (
+        Column("RULE", "name"),
+        Column("VERDICT", "verdict", colour=lambda rule: VERDICT_COLOURS.get(rule["verdict"])),
+        Column("WHERE", _place),
+    ),
+)
+MATCHES = Table(
+    "name",
+    (
+        Column("RULE", "name"),
+        Column("MATCHES", "matches", is_number=True),
+        Column("DECIDES", "decides", is_number=True),
+        Column("REMARK", "remark", colour=lambda _: "yellow"),
+    ),
+)
+DIFFERENCES = Table(
+    "run_id",
+    (
+        Column("RUN", "run_id"),
+        Column("STEP", "number", worth=60, is_number=True),
+        Column("CALL", "name", worth=90),
+        Column("THEN", _then, worth=80),
+        Column("NOW", _now),
+    ),
+    notes=lambda difference: [(difference["now"]["reason"], None)] if difference["now"].get("reason") else [],
+)
 
 
 def _as_json(policy: LocalPolicy, result: DryRun, runs: int) -> dict[str, Any]:

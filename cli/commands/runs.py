@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,45 +21,55 @@ from cli.options import CommandGroup
 from cli.output.durations import lasting
 from cli.output.json import print_json
 from cli.output.screen import show_live
-from cli.output.table import Column, Form, Row, Table
-from cli.output.wait_reasons import COLOURS, MARKS, print_why, require_known_agent
+from cli.output.table import Column, Form, Note, Row, Table
+from cli.output.wait_reasons import COLOURS, MARKS, mark_of, print_why, require_known_agent
 from config.settings import Settings
-from config.text.visible import visible
 
 _DETAILS = ("url", "statement", "path")
 """The fact that says most of a span, whichever it has."""
 
 
+def _span(span: Row) -> str:
+    """Return a span's name and what it was about, where its name does not say that."""
+    name, detail = span.get("name", ""), next((str(span[field])[:300] for field in _DETAILS if field in span), "")
+    return name if name.endswith(detail) else f"{name} {detail}"
+
+
+SPANS = Table(
+    "number",
+    (
+        Column("STEP", "number", is_number=True),
+        Column("CALL", "call", worth=90),
+        Column("OUTCOME", "outcome", worth=50),
+        Column("KIND", "kind", worth=60),
+        Column(
+            "TOOK", lambda span: f"{span['duration_ms']:,.1f} ms" if "duration_ms" in span else None, is_number=True
+        ),
+        Column("RESULT", lambda span: span.get("error") or span.get("status"), worth=80),
+        Column("SPAN", _span),
+    ),
+)
+
+
 @click.command("spans")
 @click.argument("run_id", type=options.RUN, metavar="RUN")
-@options.as_json
+@options.listing
 @options.state_dir
-def spans_of(run_id: str, as_json: bool, **flags: object) -> int:
+def spans_of(run_id: str, form: Form, **flags: object) -> int:
     """List the HTTP requests, SQL statements and file operations of a run's calls of models and tools."""
     with open_runner(options.apply(**flags)) as runner:
         calls = runner.journal.readers.runs.spans(runner.principal, run_id)
-    if as_json:
+    if form == "json":
         print_json(calls)
-    elif not any(call["spans"] for call in calls):
-        click.echo("no call of the run has spans.")
-    else:
-        for call in (row for row in calls if row["spans"] or row["kind"] == "tool"):
-            click.echo(f"{call['number']:>4}  {visible(call['name'])}  {call['outcome']}")
-            for span in call["spans"]:
-                click.echo(f"      {_line(span)}")
+        return 0
+    has_spans = any(call["spans"] for call in calls)
+    rows = [
+        {**span, "number": call["number"], "call": call["name"], "outcome": call["outcome"]}
+        for call in calls
+        for span in call["spans"] or ([{}] if has_spans and call["kind"] == "tool" else [])
+    ]
+    SPANS.print(rows, form, empty="no call of the run has spans.")
     return 0
-
-
-def _line(span: Mapping[str, Any]) -> str:
-    took = f"{span['duration_ms']:,.1f} ms" if "duration_ms" in span else ""
-    outcome = str(span.get("error") or span.get("status") or "")
-    detail = next((str(span[name]) for name in _DETAILS if name in span), "")
-    facts = (span.get("kind", ""), span.get("name", ""), outcome, took, " ".join(detail.split())[:300])
-    return "  ".join(visible(str(fact)) for fact in facts if fact)
-
-
-def _mark(run: Row) -> str:
-    return MARKS[run["status"]]
 
 
 def _title(run: Row) -> str:
@@ -90,7 +100,7 @@ RUNS = Table(
     "run_id",
     (
         Column("RUN", "run_id"),
-        Column("STATUS", "status", colour=lambda run: COLOURS[_mark(run)], mark=_mark),
+        Column("STATUS", "status", colour=lambda run: COLOURS[mark_of(run)], mark=mark_of),
         Column("AGENT", "agent", worth=90),
         Column("AGE", "created_at", worth=80, is_time=True, is_number=True),
         Column("TOOK", _took, worth=60, is_number=True),
@@ -160,10 +170,10 @@ def runs(
     """List the runs that no run has started, newest first; with --why, the open ones and what each waits for."""
     settings = options.apply(state_dir=state_dir)
     if decided_of is not None:
-        return print_decisions(settings, decided_of, form == "json")
+        return print_decisions(settings, decided_of, form)
     if why is not None:
         _require_filters_of_why(words)
-        return print_why(settings, why or None, words["agent"], words["thread_id"], limit, form == "json")
+        return print_why(settings, why or None, words["agent"], words["thread_id"], limit, form)
     with open_runner(settings) as runner:
         read = partial(_read, runner, words, limit, sort, children=children)
         if live:
@@ -201,7 +211,29 @@ _COLOURS = {"constrain": "yellow", "require_approval": "yellow", "block": "red",
 _PAGE = 1000
 
 
-def print_decisions(settings: Settings, run_id: str, as_json: bool) -> int:
+def _remarks(decision: Row) -> Iterator[Note]:
+    """Yield why it was decided so, who approved, what the run had seen and what another engine said."""
+    for words, name in (("", "reason"), ("", "approved"), ("remote engine: ", "remote")):
+        if decision.get(name):
+            yield f"{words}{decision[name]}", None
+    if decision.get("seen"):
+        yield f"the run had seen: {', '.join(decision['seen'])}", None
+
+
+DECISIONS = Table(
+    "number",
+    (
+        Column("STEP", "number", is_number=True),
+        Column("POINT", "point", worth=50),
+        Column("CALL", "name", worth=95),
+        Column("VERDICT", "verdict", colour=lambda decision: _COLOURS.get(decision["verdict"])),
+        Column("RULE", "rule"),
+    ),
+    _remarks,
+)
+
+
+def print_decisions(settings: Settings, run_id: str, form: Form) -> int:
     """Print each decision about a call of the run, in order.
 
     Raises:
@@ -214,20 +246,5 @@ def print_decisions(settings: Settings, run_id: str, as_json: bool) -> int:
             after = rows[-1]["number"] if rows else 0
             page = runner.journal.readers.runs.decisions(runner.principal, run_id, after=after, limit=_PAGE)
             rows, is_more = rows + page, len(page) == _PAGE
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        click.echo("the run has made no call yet.")
-    for row in [] if as_json else rows:
-        click.echo(_decision_line(row))
+    DECISIONS.print(rows, form, empty="the run has made no call yet.")
     return 0
-
-
-def _decision_line(row: dict[str, Any]) -> str:
-    verdict = click.style(f"{row['verdict']:<16}", fg=_COLOURS.get(row["verdict"]))
-    seen = f"  [{', '.join(row['seen'])}]" if row.get("seen") else ""
-    reason = f"  {visible(row['reason'])}" if row.get("reason") else ""
-    approved = f"  {visible(row['approved'])}" if row.get("approved") else ""
-    remote = f"  remote engine: {visible(row['remote'])}" if row.get("remote") else ""
-    call = f"{row['number']:>4}  {row['point']:<5}  {visible(row['name']):<24}"
-    return f"{call}  {verdict}  {row['rule']}{reason}{approved}{seen}{remote}"

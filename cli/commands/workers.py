@@ -36,8 +36,9 @@ def _notes(worker: Row) -> Iterator[Note]:
 WORKERS = Table(
     "worker_id",
     (
-        Column("HOST", "host"),
-        Column("PROCESS", "pid", is_number=True),
+        Column("WORKER", "worker_id"),
+        Column("HOST", "host", worth=90),
+        Column("PROCESS", "pid", worth=80, is_number=True),
         Column("POOL", "pool", worth=50),
         Column("RUNS", _load),
         Column("QUEUES", _queues),
@@ -47,12 +48,15 @@ WORKERS = Table(
 
 
 @click.command()
+@click.argument("worker_id", type=options.WORKER, required=False, metavar="[WORKER]")
 @options.listing
 @options.state_dir
-def workers(form: Form, **flags: object) -> int:
+def workers(worker_id: str | None, form: Form, **flags: object) -> int:
     """List the living workers: machine, process, runs, queues, given-up calls that have not ended, MCP servers."""
     with open_database_of(options.apply(**flags)) as database:
-        fleet = Workers(database).alive()
+        fleet = [row for row in Workers(database).alive() if worker_id in (None, row["worker_id"])]
+    if worker_id is not None and not fleet:
+        raise click.UsageError(f"no living worker is '{worker_id[:80]}'; `./callboard workers` lists them.")
     empty = "no worker is alive; start one with `./callboard up` or `./callboard worker`."
     WORKERS.print(fleet, form, empty=empty)
     return 0

@@ -117,8 +117,8 @@ def _broken(line: str, width: int) -> list[str]:
     for character in line:
         needs = width_of(character)
         if column + needs > width:
-            at = part.rfind(" ", width // 2) + 1 or len(part)  # between words where there is a place
-            parts.append(part[:at].rstrip() if at < len(part) else part)
+            at = part.rfind(" ", len(INDENT) + 1) + 1 or len(part)  # between words: an id stays whole, to be copied
+            parts.append(part[:at].rstrip())
             part = INDENT + part[at:]
             column = text_width(part)
         part += character

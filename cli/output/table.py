@@ -24,11 +24,16 @@ Note = tuple[str, str | None]
 GAP = "  "
 MIN_LAST = 24
 """Columns that the last cell of a line gets, before other cells are left out for it."""
+ENOUGH = 16
+"""Columns that it gets, before the cells that stay are shortened."""
+MAX_NOTE = 480
+"""Most columns of a note, six lines of a usual terminal; ``-o wide`` has all of it."""
 MAX_CELL = 32
 """Most columns of another cell."""
 SHORT_ID = 6
 """Characters of an id that a terminal shows, its last ones, which are random; `cli.options` finds ids by them."""
-_MADE = re.compile(rf"[a-z]+_[{ALPHABET}]{{26}}")
+_MADE = re.compile(rf"[a-z]+_[{ALPHABET}]{{26}}|own_[0-9a-f]{{12}}_[0-9]+_[0-9]+_[{ALPHABET}]{{12}}")
+"""An id, and that of a worker, which names its machine and process first."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,8 @@ class Table:
         for at, row in enumerate(rows):
             lines.append(_line(chosen, widths, room, [cells[column][at] for column in chosen], row))
             for note, colour in self.notes(row) if self.notes is not None else ():
-                text = hanging(INDENT + " ".join(note.split()), width)
+                whole = " ".join(note.split())
+                text = hanging(INDENT + (fit(whole, MAX_NOTE) if is_short else whole), width)
                 lines.append(click.style(text, fg=colour) if colour is not None else text)
         return lines
 
@@ -135,16 +141,16 @@ def _leave_out(chosen: list[Column], widths: dict[Column, int], width: int) -> N
     for column in chosen[:-1]:
         widths[column] = min(widths[column], MAX_CELL)
 
-    def lacks() -> int:
+    def lacks(least: int) -> int:
         before = sum(widths[column] + len(GAP) for column in chosen[:-1])
-        return before + min(widths[last], MIN_LAST) - width
+        return before + min(widths[last], least) - width
 
-    while lacks() > 0:
+    while lacks(MIN_LAST) > 0:
         column = min(chosen, key=lambda column: column.worth)
         if column.worth >= 100 or column is last:
             break
         chosen.remove(column)
-    while (missing := lacks()) > 0:
+    while (missing := lacks(ENOUGH)) > 0:
         widest = max(chosen[:-1], key=lambda column: widths[column], default=None)
         if widest is None or widths[widest] <= SHORT_ID:
             break

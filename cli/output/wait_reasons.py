@@ -12,8 +12,8 @@ import click
 from agents.runner import Runner
 from bus.journal.readers import WaitReason
 from cli.open_runner import open_runner
-from cli.output.durations import took
-from cli.output.json import print_json
+from cli.output.durations import lasting, took
+from cli.output.table import Column, Form, Row, Table
 from config.clock import epoch_ms
 from config.settings import Settings
 from config.text.names import did_you_mean
@@ -25,13 +25,34 @@ MARKS = {"queued": "○", "running": "●", "waiting": "◐", "succeeded": "✓"
 COLOURS = {"○": "white", "●": "green", "◐": "yellow", "✓": "green", "✕": "red", "■": "yellow"}
 
 
-def mark_of(status: str) -> str:
-    """Return the coloured mark of a run's state in lists."""
-    return click.style(MARKS[status], fg=COLOURS[MARKS[status]])
+def mark_of(run: Row) -> str:
+    """Return the mark of a run's state in lists."""
+    return MARKS[run["status"]]
+
+
+def _work(run: Row) -> str | None:
+    """Return the time of work; of a run that works now it would be that of its last commit."""
+    is_known = run["work_ms"] is not None and run["status"] != "running"
+    return lasting(run["work_ms"]) if is_known else None
+
+
+WHY = Table(
+    "run_id",
+    (
+        Column("RUN", "run_id"),
+        Column("STATUS", "status", colour=lambda run: COLOURS[mark_of(run)], mark=mark_of),
+        Column("AGENT", "agent", worth=90),
+        Column("OPEN FOR", lambda run: lasting(max(0, epoch_ms() - run["created_ms"])), worth=60, is_number=True),
+        Column("AT WORK", _work, worth=50, is_number=True),
+        Column("THREAD", "thread_id", is_wide=True),
+        Column("TITLE", "title"),
+    ),
+    notes=lambda run: [(run["why"], None)],
+)
 
 
 def print_why(
-    settings: Settings, run_id: str | None, agent: str | None, thread_id: str | None, limit: int, as_json: bool
+    settings: Settings, run_id: str | None, agent: str | None, thread_id: str | None, limit: int, form: Form
 ) -> int:
     """Print what open runs wait for; only one of them, or those of an agent or thread, if it is given.
 
@@ -45,19 +66,14 @@ def print_why(
         restart = restart_sentence(runner.settings, runner.journal.stores.workers.alive())
         ended = runner.journal.readers.runs.row(runner.principal, run_id) if run_id and not rows else None
     page = [with_starting(row, runner.settings.state) for row in rows[:limit]]
-    if as_json:
-        print_json([_facts(row) for row in page])
-    elif ended is not None:
+    if ended is not None and form != "json":
         reason = f" ({ended.reason})" if ended.reason and ended.status != "succeeded" else ""
         spent = took(max(0, ended.ended_ms - ended.created_ms), ended.work_ms)
         ended_as = f"{ended.status}{reason} after {spent}"
         click.echo(f"{run_id} has ended: {ended_as}; `./callboard watch {run_id}` shows what happened.")
-    elif not page:
-        click.echo("no run is open.")
-    for row in [] if as_json else page:
-        click.echo(f"{mark_of(row.status)} {row.run_id}  {row.agent}  {visible(row.title)}  ({_so_far(row)})")
-        click.echo(f"    {visible(row.sentence)}")
-    if restart and not as_json:
+    else:
+        WHY.print([_facts(row) for row in page], form, empty="no run is open.")
+    if restart and form != "json":
         click.secho(restart.strip(), err=True, fg="yellow")
     return 0
 
@@ -97,12 +113,6 @@ def require_known_agent(runner: Runner, agent: str) -> None:
             f"there is no agent or workflow '{agent[:80]}' and no run of one.{did_you_mean(agent[:80], ids)} "
             "`./callboard agents` and `./callboard workflows` list them."
         )
-
-
-def _so_far(reason: WaitReason) -> str:
-    """Return how long a run is open; the time of work of one that works now is that of its last commit."""
-    open_ms = max(0, epoch_ms() - reason.created_ms)
-    return f"open for {took(open_ms, reason.work_ms if reason.status != 'running' else None)}"
 
 
 def _facts(reason: WaitReason) -> dict[str, Any]:

@@ -482,22 +482,21 @@ def test_why_says_what_each_open_run_waits_for(terminal: Terminal) -> None:
     asking, _ = terminal.waiting()
     behind = terminal.says("run", "clerk", "And then?", "--detach", "--thread", "talk").strip()
 
-    lines = terminal.says("runs", "--why").splitlines()
+    rows = [line.split("\t") for line in terminal.says("runs", "--why").splitlines()]
     explanations = orjson.loads(terminal.says("runs", "--why", "--json"))
 
-    assert asking in lines[0]
-    assert f"`./callboard approve {asking}`" in lines[1]
-    assert behind in lines[2]
-    assert lines[3].strip() == f"queued behind {asking} of its thread, which is waiting."
+    assert [row[0] for row in rows] == [asking, behind]
+    assert f"`./callboard approve {asking}`" in rows[0][-1]
+    assert rows[1][-1] == f"queued behind {asking} of its thread, which is waiting."
     assert [(explanation["run_id"], explanation["waits_for"]) for explanation in explanations] == [
         (asking, "answer"),
         (behind, "turn"),
     ]
-    assert [explanation["why"] for explanation in explanations] == [lines[1].strip(), lines[3].strip()]
+    assert [explanation["why"] for explanation in explanations] == [row[-1] for row in rows]
 
 
 def test_why_of_nothing(terminal: Terminal) -> None:
-    assert terminal.says("runs", "--why") == "no run is open.\n"
+    assert terminal.says("runs", "--why") == ""
     assert orjson.loads(terminal.says("runs", "--why", "--json")) == []
 
 

@@ -71,10 +71,13 @@ def test_a_policy_that_can_be_used_is_listed_with_its_places(type_: Type, file: 
 
     assert type_("policy", "check") == 0
 
-    output = capsys.readouterr().out
-    assert "rules: 5, version " in output
-    assert f"large-sums  block  {file}:3" in output
-    assert "rule-of-two  require_approval" in output
+    output = capsys.readouterr()
+    assert "rules: 5, version " in output.err
+    lines = output.out.splitlines()
+    assert lines[:2] == [
+        "rule-of-two\trequire_approval\tagents/governance/policy/shipped.yaml:3",
+        f"large-sums\tblock\t{file}:3",
+    ]
 
 
 def test_a_mistake_is_named_with_file_line_and_rule(type_: Type, file: Path, capsys: Any) -> None:
@@ -146,8 +149,8 @@ def test_a_dry_run_says_what_would_differ_and_calls_nothing(type_: Type, file: P
     capsys.readouterr()
     assert type_("policy", "test") == 0
     output = capsys.readouterr().out
-    assert "add: allow (default) -> block (large-sums): Too large." in output
-    assert "never matches" in output
+    assert "\tadd\tallow (default)\tblock (large-sums)\tToo large.\n" in output
+    assert "no-mail\t0\t0\tnever matches\n" in output
 
 
 def test_a_dry_run_repeats_what_was_decided(type_: Type, file: Path, printed: Any) -> None:
@@ -171,7 +174,7 @@ def test_the_decisions_of_a_run_are_listed(type_: Type, file: Path, printed: Any
     assert (decision["verdict"], decision["rule"], decision["reason"]) == ("block", "large-sums", "Too large.")
     capsys.readouterr()
     assert type_("runs", "--decisions", run["run_id"]) == 0
-    assert "block             large-sums  Too large." in capsys.readouterr().out
+    assert capsys.readouterr().out == "1\ttool\tadd\tblock\tlarge-sums\tToo large.\n"
     assert type_("runs", "--decisions", "run_unknown") == 2
 
 

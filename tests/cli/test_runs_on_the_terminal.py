@@ -383,7 +383,7 @@ def test_an_agent_without_a_file_is_known_by_its_runs(
     assert type_("runs", "--agent", "tester") == 0
     assert "Hi" in capsys.readouterr().out
     assert type_("runs", "--why", "--agent", "tester") == 0
-    assert capsys.readouterr().out == "no run is open.\n"
+    assert capsys.readouterr().err == "no run is open.\n"
 
 
 def test_an_agent_without_runs_is_no_slip(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
@@ -477,8 +477,8 @@ def test_runs_spans_lists_what_calls_did(type_: Type, model: ModelServer, capsys
 
     assert type_("runs", "spans", run_id) == 0
     listed = capsys.readouterr().out
-    assert "list_files  done" in listed
-    assert "file  list ." in listed
+    assert listed.split("\t")[:4] == ["2", "list_files", "done", "file"]
+    assert listed.endswith("\tlist .\n")
     assert type_("runs", "spans", run_id, "--json") == 0
     calls = orjson.loads(capsys.readouterr().out)
     assert [call["kind"] for call in calls] == ["model", "tool", "model"]

@@ -126,4 +126,28 @@ def test_an_empty_list_says_so_beside_the_output(capsys: pytest.CaptureFixture[s
 
 def test_only_ids_that_callboard_made_are_shortened() -> None:
     assert short_id("thr_01hzy8gq3v5k6m7n8p9q0r1s2t") == "0r1s2t"
+    assert short_id("own_b895682a125c_19291_303205_ehcvrmns5yc3") == "ns5yc3"
     assert [short_id(text) for text in ("customer-1042", "thr_short")] == ["customer-1042", "thr_short"]
+
+
+def test_a_status_stays_whole_in_a_narrow_terminal() -> None:
+    lines = lines_of([row("A title that is as long as a title is")], 40)
+
+    assert lines[0].split() == ["RUN", "STATUS", "TITLE"]
+    assert "  succeeded  A title" in lines[1]
+
+
+def test_a_note_is_short_on_a_terminal_and_whole_where_all_is_asked_for() -> None:
+    rows = [row("Hello", note="x" * 3000)]
+
+    assert len(lines_of(rows, 80)[2].split("\n")) == 7
+    assert lines_of(rows, 80)[2].endswith("…")
+    assert "".join(lines_of(rows, 80, "wide")[2].split()) == "x" * 3000
+
+
+def test_an_id_in_a_note_is_not_broken() -> None:
+    id_ = new_id("run")
+
+    note = lines_of([row("Hello", note=f"answer it: `./callboard approve {id_}`.")], 40)[2]
+
+    assert f"    {id_}`." in note.split("\n")
