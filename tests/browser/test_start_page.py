@@ -20,17 +20,19 @@ WATCH_FOR_COPIED = """() => {
   watch.observe(document.body, { subtree: true, childList: true, characterData: true });
 }"""
 AGENTS = "Atlas Auditor Billing Calendar Office Planner Researcher Support Translator Writer"
-NAMES = {name.lower(): name for name in AGENTS.split()} | {"support-emea": "support"}
+DESKS = {f"desk-{number}": f"Desk {number}" for number in range(10, 39)}
+NAMES = {name.lower(): name for name in AGENTS.split()} | {"support-emea": "support"} | DESKS
 BROKEN = "name: Legal\nmodle: openai/gpt-5-mini\nsystem_prompt: You answer.\n"
 
 
 @pytest.fixture(scope="module")
 def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
-    """A page with twelve agents."""
+    """A page with forty agents."""
     folder = tmp_path_factory.mktemp("many")
     with opened_counter(folder) as opened:
         for agent_id, name in NAMES.items():
             definition = f"name: {name}\ndescription: Answers.\nmodel: openai/gpt-5-mini\nsystem_prompt: You answer.\n"
+            definition += f"starters: [Begin with {name}]\n"
             (folder / "agents" / f"{agent_id}.yaml").write_text(definition)
         (folder / "agents" / "legal.yaml").write_text(BROKEN)
         yield opened
@@ -58,16 +60,56 @@ def test_agents_of_one_name_are_distinguished(visitor: Visitor) -> None:
 
 def test_who_chooses_an_agent_far_down_stays_there(visitor: Visitor) -> None:
     visitor.opens()
-    talk = visitor.page.locator(".talk")
+    cards = visitor.page.locator(".agents")
     card = visitor.page.locator('[data-agent="writer"]')
     card.scroll_into_view_if_needed()
-    before = talk.evaluate("element => element.scrollTop")
+    before = cards.evaluate("element => element.scrollTop")
     assert before > 0
 
     card.click()
 
     expect(card).to_have_attribute("aria-checked", "true")
-    assert talk.evaluate("element => element.scrollTop") == before
+    assert cards.evaluate("element => element.scrollTop") == before
+    expect(visitor.page.get_by_role("button", name="Begin with Writer")).to_be_in_viewport()
+
+
+def test_an_agent_is_found_and_chosen_by_keyboard_alone(visitor: Visitor) -> None:
+    visitor.opens()
+    field = visitor.page.get_by_role("searchbox", name="Find an agent")
+    radios = visitor.page.get_by_role("radio")
+    expect(field).to_have_attribute("placeholder", "Find one of 40 agents")
+    field.focus()
+
+    visitor.page.keyboard.type("DESK 3")
+    expect(radios).to_have_count(11)
+    visitor.presses("ArrowDown")
+    expect(radios.first).to_be_focused()
+    visitor.presses("ArrowDown", "ArrowDown")
+    expect(radios.nth(2)).to_be_focused()
+    expect(radios.nth(2)).to_have_attribute("aria-checked", "true")
+    expect(radios).to_have_count(11)  # what was typed stays with the choice
+    visitor.presses("Shift+Tab")
+    expect(field).to_be_focused()
+    visitor.presses("End")
+    visitor.page.keyboard.type("5")
+    visitor.presses("Enter")
+
+    expect(visitor.page.get_by_role("button", name="Begin with Desk 35")).to_be_in_viewport()
+    expect(visitor.agents).to_have_value("desk-35")
+    expect(field).to_be_focused()
+    visitor.page.keyboard.type("<b>")
+    expect(visitor.page.get_by_text("No agent has these words.")).to_be_visible()
+    visitor.presses("Escape")
+    expect(radios).to_have_count(40)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_forty_agents_fit_and_the_starters_stay_in_sight(visitor: Visitor, width: int) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": 844})
+    visitor.opens()
+
+    expect(visitor.page.locator(".starter").first).to_be_in_viewport()
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_broken_agent_says_what_is_wrong_with_it(visitor: Visitor) -> None:

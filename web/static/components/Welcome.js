@@ -6,7 +6,11 @@ import { Notice } from "./Notice.js";
 
 // More agents than these stand in two columns, where there is room.
 const FEW = 6;
+// And more than these scroll, below a field that finds some.
+const MANY = 8;
 const cards = new Map();
+// Once it is loaded, the field is there in the moment the list is.
+let addFinder = null;
 
 /** The empty conversation: who can be asked, and what to ask them. */
 export function Welcome({ agents, workflows = [], problems = [], chosen, error, onAgent, onStarter, onStarted, onRetry }) {
@@ -14,11 +18,16 @@ export function Welcome({ agents, workflows = [], problems = [], chosen, error, 
   if (!agents) return h("div.welcome", {}, LoadingIndicator("Loading the agents"));
   if (!agents.length) return h("div.welcome", {}, Notice({ tone: "wait", title: "No agent is configured", text: "Put a file such as `config/agents/assistant.yaml` in the agents folder; `./callboard agents` checks it." }), problems.map((problem) => Notice({ title: problem.id, text: problem.detail, code: problem.code })));
   const agent = agents.find((each) => each.id === chosen) ?? agents[0];
+  const isLong = agents.length > MANY, finder = h("div.finder");
+  const list = h(`div.agents${agents.length > FEW ? ".is-many" : ""}${isLong ? ".is-long" : ""}`, { role: "radiogroup", "aria-label": "Agent", onkeydown: arrowKeys }, agents.map((each) => agentCard(each, each === agent, isShared(agents, each.id, each.name ?? each.id), onAgent)));
+  if (isLong && addFinder) addFinder(list, finder);
+  else if (isLong) import("./AgentFinder.js").then((module) => (addFinder = module.addFinder)(list, finder), () => {});
   return h("div.welcome", {},
     h("h2", {}, "Whom do you want to call?"),
-    h(`div.agents${agents.length > FEW ? ".is-many" : ""}`, { role: "radiogroup", "aria-label": "Agent", onkeydown: arrowKeys }, agents.map((each) => agentCard(each, each === agent, isShared(agents, each.id, each.name ?? each.id), onAgent))),
-    problems.map((problem) => Notice({ tone: "wait", title: `${visible(problem.id)} ${agents.some((each) => each.id === problem.id) ? "answers as an earlier version" : "cannot be asked"}`, text: problem.detail, code: problem.code })),
+    isLong && finder,
+    list,
     agent.starters?.length > 0 && h("div.starters", {}, h("p.caps", {}, "Begin with"), agent.starters.slice(0, 4).map((text) => h("button.starter", { type: "button", onclick: () => onStarter(text) }, visible(text)))),
+    problems.map((problem) => Notice({ tone: "wait", title: `${visible(problem.id)} ${agents.some((each) => each.id === problem.id) ? "answers as an earlier version" : "cannot be asked"}`, text: problem.detail, code: problem.code })),
     workflows.length > 0 && h("div.workflows", {}, h("p.caps", {}, "Or run a workflow"), workflows.map((each) => workflowCard(each, onStarted))));
 }
 
@@ -52,7 +61,7 @@ function arrowKeys(event) {
   const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
   if (!step) return;
   event.preventDefault();
-  const cards = [...event.currentTarget.children];
+  const cards = [...event.currentTarget.children].filter((card) => !card.hidden);
   const next = cards[(cards.indexOf(document.activeElement) + step + cards.length) % cards.length];
   next.click();
   // The choice draws the cards anew.
