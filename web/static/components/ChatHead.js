@@ -1,8 +1,9 @@
 import { fill, h, icon, say } from "../dom/h.js";
+import { copyButton } from "../dom/copyButton.js";
 import { cost, duration, ticking } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { mayStop } from "../state/me.js";
-import { isOver } from "../state/story.js";
+import { callUnderWay, isOver } from "../state/story.js";
 import { stateWords } from "../state/words.js";
 import { LineState } from "./LineState.js";
 
@@ -10,7 +11,7 @@ import { LineState } from "./LineState.js";
 export class ChatHead {
   #shown = "";
 
-  constructor({ onStop, onControl, onRetry, onMenu }) {
+  constructor({ onStop, onControl, onRetry, onMenu, onCopy }) {
     this.title = h("h1", { tabindex: "-1" }, "New conversation");
     this.state = h("span.state");
     this.clock = h("span.clock");
@@ -21,7 +22,9 @@ export class ChatHead {
     this.pause = h("button.btn.pause", { type: "button", hidden: true, onclick: () => onControl(this.pause.dataset.verb) });
     const menu = h("button.menu", { type: "button", "aria-label": "Threads", onclick: onMenu }, icon("menu"));
     const meta = h("span.meta", {}, this.line.element, this.state, this.clock, this.rate, this.cost);
-    this.element = h("header.head", {}, h("div.head-inner", {}, menu, this.title, meta, this.pause, this.stop));
+    this.copy = copyButton(onCopy);
+    this.copy.title = "Copy the conversation as Markdown";
+    this.element = h("header.head", {}, h("div.head-inner", {}, menu, this.title, meta, this.copy, this.pause, this.stop));
     this.line.show({ name: "none" });
   }
 
@@ -32,11 +35,12 @@ export class ChatHead {
 
   /** Show a run's state; without one, nothing. `rate` is pieces a second. */
   show(story, rate) {
+    this.copy.hidden = !story;
     this.stop.hidden = !story?.run_id || isOver(story) || Boolean(story.stopping) || !mayStop(story.principal);
     this.#showPause(this.stop.hidden ? "" : story);
     this.#showState(story?.stopping ? "stopping" : story?.status ?? "", story?.reason);
     say(this.clock, story ? elapsed(story) : "");
-    say(this.rate, rate >= 1 && story?.status === "running" ? `${Math.round(rate)} tok/s` : "");
+    say(this.rate, story ? paceOf(story, rate) : "");
     say(this.cost, story?.end?.cost_usd !== undefined ? cost(story.end.cost_usd) : "");
   }
 
@@ -56,6 +60,13 @@ export class ChatHead {
     this.state.dataset.state = status;
     fill(this.state, status && icon(status === "stopping" ? "running" : status, status === "running" ? "is-pulsing" : ""), words);
   }
+}
+
+// What a tool takes its time for says more than how fast nothing comes.
+function paceOf(story, rate) {
+  const call = callUnderWay(story);
+  if (call) return `${visible(call.name)}, ${ticking(Date.now() - Date.parse(call.startedAt))}`;
+  return rate >= 1 && story.status === "running" ? `${Math.round(rate)} tok/s` : "";
 }
 
 function elapsed(story) {

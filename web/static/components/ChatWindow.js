@@ -21,9 +21,9 @@ export class ChatWindow {
   #turns = new Map();
   #older = [];
 
-  constructor({ onStop, onControl, onRetry, onMenu, composer, trouble, ...given }) {
+  constructor({ onStop, onControl, onRetry, onMenu, onCopy, composer, trouble, ...given }) {
     Object.assign(this, given);
-    this.head = new ChatHead({ onStop, onControl, onRetry, onMenu });
+    this.head = new ChatHead({ onStop, onControl, onRetry, onMenu, onCopy });
     this.turns = h("div.turns", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
     this.talk = h("div.talk", { tabindex: "-1" }, this.turns);
     this.below = h("button.below", { type: "button", hidden: true, onclick: () => this.follow.toEnd() }, icon("down"), "New below");

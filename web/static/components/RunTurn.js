@@ -17,7 +17,7 @@ import { Notice } from "./Notice.js";
 import { PassingItem } from "./PassingItem.js";
 import { TextItem } from "./TextItem.js";
 import { ThinkingItem } from "./ThinkingItem.js";
-import { endActions, QueuedActions } from "./TurnActions.js";
+import { copyAnswer, endActions, QueuedActions } from "./TurnActions.js";
 
 const VIEWS = { text: TextItem, thinking: ThinkingItem, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem };
 const LOAD_AGAIN_MS = 2000;
@@ -266,7 +266,7 @@ function endLine(story, act) {
     end.cost_usd !== undefined && cost(end.cost_usd),
     end.steps > 1 && plural(end.steps, "step"),
   ];
-  const shown = [...facts, story.run_id && idButton(story), endActions(story, act)].filter(Boolean).map((fact) => h("span", {}, fact));
+  const shown = [...facts, story.run_id && idButton(story), copyAnswer(story), endActions(story, act)].filter(Boolean).map((fact) => h("span", {}, fact));
   return h(`p.end.is-${status}`, { title: exactly(story.lastAt ?? story.createdAt) }, icon(status), h("span.facts", {}, shown));
 }
 

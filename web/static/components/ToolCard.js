@@ -1,6 +1,7 @@
-import { fill, h, icon } from "../dom/h.js";
+import { fill, h, icon, say } from "../dom/h.js";
 import { copyButton } from "../dom/copyButton.js";
-import { duration } from "../dom/format.js";
+import { duration, ticking } from "../dom/format.js";
+import { useTicker } from "../hooks/useTicker.js";
 import { asJson, parseJson } from "../dom/json.js";
 import { visible } from "../dom/visible.js";
 import { isRows, structured } from "./LLMResponse.js";
@@ -30,9 +31,11 @@ const MEANING = {
 export class ToolCard {
   #open = false;
   #item = null;
+  #end = null;
 
   constructor() {
     this.element = h("section.tool");
+    this.clock = h("span");
   }
 
   update(item) {
@@ -49,6 +52,7 @@ export class ToolCard {
     this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
     const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
     fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), policyOf(item, state), progressOf(item, state), this.#lines(item, state), this.#result(item));
+    this.#count(state === "running");
     if (focused) this.element.querySelector("button.tool-head")?.focus();
   }
 
@@ -57,7 +61,23 @@ export class ToolCard {
       icon(LOOKS[state]?.[0] ?? "unknown", state === "running" ? "is-pulsing" : ""),
       h("span.tool-name", {}, visible(item.name ?? "tool")),
       h("em", {}, this.#open ? "" : brief(item.arguments)),
-      h(`span.badge${item.effect === "unsafe" && state !== "done" ? ".is-unsafe" : ""}`, {}, badgeOf(item, state)));
+      h(`span.badge${item.effect === "unsafe" && state !== "done" ? ".is-unsafe" : ""}`, {}, badgeOf(item, state), this.clock));
+  }
+
+  // How long the call is under way, once a second, for as long as the card is there.
+  #count(isRunning) {
+    const { startedAt } = this.#item;
+    const tick = () => {
+      if (!this.element.isConnected) this.#count(false);
+      else say(this.clock, ` · ${ticking(Date.now() - Date.parse(startedAt))}`);
+    };
+    if (!isRunning || !startedAt) {
+      this.#end?.();
+      this.#end = null;
+      return say(this.clock, "");
+    }
+    this.#end ??= useTicker(tick);
+    if (this.element.isConnected) tick();
   }
 
   #toggle() {

@@ -1,5 +1,6 @@
 // What a person may do with a run beside answering it: change a message that waits, retry and fork one that has ended.
 
+import { copyButton } from "../dom/copyButton.js";
 import { fill, h } from "../dom/h.js";
 import { ownerOf } from "../state/me.js";
 
@@ -47,6 +48,12 @@ export class QueuedActions {
     const { value } = this.#field;
     if (value && await this.act("edit", this.story, value)) close();
   }
+}
+
+/** Return a button that copies what the agent answered, as Markdown. */
+export function copyAnswer(story) {
+  const hasAnswer = story.end?.output || story.items.some(({ kind }) => kind === "text");
+  return hasAnswer && copyButton(async () => (await import("../state/markdown.js")).answerOf(story));
 }
 
 /** Return the buttons of a run of one's own that has ended: retry it where it did not succeed, fork the conversation. */

@@ -1,17 +1,19 @@
 import { h, say } from "./h.js";
 
-/** Return a button that copies what `text()` gives and says whether it did. */
+/** Return a button that copies what `text()` gives, at once or later, and says whether it did. */
 export function copyButton(text, what = "Copy") {
   const button = h("button.quiet.copy", { type: "button", onclick: copy }, what);
   async function copy(event) {
     event.stopPropagation();
-    say(button, (await toClipboard(text())) ? "Copied" : "Not allowed");
+    say(button, (await toClipboard(text).catch(() => false)) ? "Copied" : "Not allowed");
     setTimeout(() => say(button, what), 1600);
   }
   return button;
 }
 
-async function toClipboard(text) {
+/** Copy what `find()` gives, and return whether that was possible. */
+async function toClipboard(find) {
+  const text = await find();
   try {
     await navigator.clipboard.writeText(text);
     return true;

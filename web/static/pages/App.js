@@ -19,7 +19,6 @@ import { useLocalChatHistory } from "../hooks/useLocalChatHistory.js";
 import { useRate } from "../hooks/useRate.js";
 import { useTicker } from "../hooks/useTicker.js";
 import { followAddress, PLACES, threadHash, threadOfRoute } from "../router.js";
-import { useTurnActions } from "../hooks/useTurnActions.js";
 import { listAgents, listThreads, listWorkflows } from "../services/api.js";
 import { beginSignIn, signOut } from "../services/signIn.js";
 import { labelOf } from "../state/agents.js";
@@ -56,7 +55,6 @@ export class App {
     this.composer = new Composer({ onSend: this.send, onAgent: this.choose, onDraft: (text) => this.history.setDraft(this.conversation?.threadId, text) });
     this.chat = new ChatWindow(this.#chatCallbacks());
     this.conversation = new Conversation(this.chat, this.history);
-    this.act = useTurnActions(this.conversation, { onFork: (threadId) => { location.hash = threadHash(threadId); } });
     /** The state of the board's connection. */
     this.line = signal({ name: "connecting" });
     this.views = new Views(this);
@@ -97,6 +95,17 @@ export class App {
 
   /** Go to the sign-in and come back; what is typed is kept as a draft. */
   signInAgain = () => (this.me?.credential === "session" ? beginSignIn().catch((error) => this.over.fail(error)) : location.reload());
+
+  // What the buttons of a turn do is loaded when one is first pressed.
+  act = async (...given) => {
+    try {
+      const { useTurnActions } = await import("../hooks/useTurnActions.js");
+      this.acts ??= useTurnActions(this.conversation, { onFork: (threadId) => { location.hash = threadHash(threadId); } });
+    } catch (error) {
+      return void this.chat.complain(error);
+    }
+    return this.acts(...given);
+  };
 
   send = async (input, ifBusy) => {
     const story = this.conversation.send({ agent: this.composer.agents.value, input, ifBusy });
@@ -171,6 +180,7 @@ export class App {
       onControl: (verb) => this.act(verb, this.conversation.openStory),
       onRetry: () => this.conversation.hurry(),
       onMenu: () => this.#menu(true),
+      onCopy: async () => (await import("../state/markdown.js")).conversationOf(this.conversation, this.nameOf),
       onAgain: (story) => this.#again(story),
       onEdit: (story) => this.#edit(story),
       onNamed: (threadId, title) => this.#named(threadId, title),

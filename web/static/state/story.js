@@ -47,6 +47,11 @@ export function isRemoved(story) {
   return Boolean(story.undone && !story.startedAt && OVER.has(story.status) && story.items.every((item) => item.kind === "history" || item.kind === "control"));
 }
 
+/** Return the call that is under way, or nothing. */
+export function callUnderWay(story) {
+  return story.status === "running" ? story.items.findLast((item) => item.startedAt && isUnderWay(item)) : undefined;
+}
+
 /** True when nothing more will come. */
 export function isOver(story) {
   return Boolean(story.end) || OVER.has(story.status);
@@ -117,7 +122,11 @@ function foldStatus(story, event) {
 }
 
 function openCalls(story) {
-  return story.items.filter((item) => item.kind === "tool" && !item.outcome && !item.closed && !item.asked);
+  return story.items.filter(isUnderWay);
+}
+
+function isUnderWay(item) {
+  return item.kind === "tool" && !item.outcome && !item.closed && !item.asked;
 }
 
 function addPiece(story, event, kind) {

@@ -42,6 +42,7 @@ export function runEntry(runId, title, note, icon = "running") {
 function talkCommands(app) {
   const { openStory } = app.conversation;
   const commands = /** @type {[string, () => void][]} */ ([["Write a message", () => app.composer.focus()], ["Search threads", () => app.threads.search.focus()]]);
+  if (app.conversation.stories.length) commands.unshift(["Copy the conversation as Markdown", () => app.chat.head.copy.click()]);
   if (openStory?.run_id) commands.unshift(["Show the run's timeline", () => goTo(addressOf("/run/:runId", { runId: openStory.run_id }))], ["Stop the run", () => app.conversation.stop()]);
   return commands;
 }
