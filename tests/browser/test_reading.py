@@ -120,7 +120,7 @@ def test_a_call_that_the_readers_stop_cuts_off_is_no_failure(visitor: Visitor, c
     run_id, thread_id = counter.calling("look_up")
     visitor.opens(f"#/thread/{thread_id}")
     card = visitor.page.locator(".tool")
-    expect(card.locator(".badge")).to_have_text("pure · running", timeout=PATIENCE_MS)
+    expect(card.locator(".badge")).to_contain_text("pure · running", timeout=PATIENCE_MS)
 
     visitor.stop.click()
     visitor.waits_for_end()
