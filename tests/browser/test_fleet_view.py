@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 HOSTILE = "<img src=x onerror=alert(1)>\u202egnp"
+SLOT_S = 300
 OF_RUNS = (("kind", "agent"), ("agent", "support"), ("tenant", "default"))
 
 
@@ -93,14 +94,16 @@ def test_a_queue_without_a_worker_says_what_to_start_and_leads_to_its_runs(visit
 
 
 def test_a_time_that_is_chosen_leads_to_its_runs(visitor: Visitor, counter: Counter, crowd: Crowd) -> None:
-    counted(counter, 0, succeeded=2, failed=3)
-    crowd.add("failed", 3, 0, 0, status="failed", reason="model_failed", error_code="model_failed")
+    ago_s = SLOT_S // 2 + epoch_ms() // 1000 % SLOT_S  # the middle of the slot before this one, whenever the next begins
+    counted(counter, ago_s, succeeded=2, failed=3)
+    facts = {"status": "failed", "reason": "model_failed", "error_code": "model_failed"}
+    crowd.add("failed", 3, ago_s * 1000, ago_s * 1000, **facts)
     visitor.opens("#/fleet?in=1h")
     plot = part(visitor, "What happened").get_by_role("group", name="Runs:")
     expect(plot.locator("canvas")).to_be_visible()
 
     plot.focus()
-    visitor.presses("End", "Shift+ArrowLeft")
+    visitor.presses("End", "ArrowLeft", "ArrowLeft", "Shift+ArrowRight", "Shift+ArrowRight")
 
     brushed = visitor.page.locator(".brushed")
     expect(brushed).to_contain_text("3 failed, 2 runs ended well")
