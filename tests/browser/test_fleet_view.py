@@ -94,7 +94,7 @@ def test_a_queue_without_a_worker_says_what_to_start_and_leads_to_its_runs(visit
 
 
 def test_a_time_that_is_chosen_leads_to_its_runs(visitor: Visitor, counter: Counter, crowd: Crowd) -> None:
-    ago_s = SLOT_S // 2 + epoch_ms() // 1000 % SLOT_S  # the middle of the slot before this one, whenever the next begins
+    ago_s = SLOT_S // 2 + epoch_ms() // 1000 % SLOT_S  # in the slot before this one, which may end meanwhile
     counted(counter, ago_s, succeeded=2, failed=3)
     facts = {"status": "failed", "reason": "model_failed", "error_code": "model_failed"}
     crowd.add("failed", 3, ago_s * 1000, ago_s * 1000, **facts)
