@@ -65,7 +65,7 @@ def test_a_call_that_a_person_approves_says_so(visitor: Visitor) -> None:
 
     expect(detail(visitor)).to_contain_text("It waits for a person", timeout=PATIENCE_MS)
     detail(visitor).get_by_role("link", name="Its run").click()
-    expect(visitor.page.locator(".asks")).to_contain_text("Answer")
+    expect(visitor.page.locator(".asks").get_by_role("button", name="Approve")).to_be_visible()
     visitor.page.get_by_role("button", name="Stop", exact=True).click()
     expect(visitor.page.locator(".fact-state")).to_contain_text("cancelled", timeout=PATIENCE_MS)
 
