@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.answering import AGENT, Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor, in_each_scheme
@@ -45,12 +45,8 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
 
 
 @pytest.fixture
-def visitor(browser: Browser, counter: Counter) -> Iterator[Visitor]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    visitor = Visitor(context, counter.url)
-    yield visitor
-    context.close()
-    assert visitor.complaints == []
+def page_url(counter: Counter) -> str:
+    return counter.url
 
 
 def detail(visitor: Visitor) -> Locator:

@@ -161,7 +161,7 @@ class Run(ListedRun):
     children: Maybe[list[ChildRunShown]] = None
     """The runs to which its calls were delegated, and theirs below them."""
     repeated_by: Maybe[list[str]] = None
-    """The runs that retry it, or repeat it from a step on, the first one first."""
+    """The runs that retry it, or repeat it from a step on: the first 20."""
     why: Maybe[str] = None
     """What an open run waits for, as a sentence; with ``why=1``."""
 

@@ -47,6 +47,8 @@ from config.identity.principal import Principal, Verb
 
 LIMIT = 50
 """Runs in a list without an explicit limit."""
+MOST_REPEATS = 20
+"""Runs that a run says it is repeated by."""
 _BRIEF = [column for column in runs.c if column.name not in ("output_json", "metadata_json")]
 
 
@@ -294,7 +296,7 @@ def _whole(connection: Connection, principal: Principal, row: Row[Any]) -> dict[
     questions, answered_by = _asked(connection, row), models_of(connection, row.id)
     whole = _summary(row, principal) | run_contexts(row, principal) | ({"approvals": questions} if questions else {})
     children = children_shown(connection, principal, row.id)
-    again = select(runs.c.id).where(runs.c.origin_id == row.id, rows_for(principal, Verb.SEE, runs))
+    again = select(runs.c.id).where(runs.c.origin_id == row.id, rows_for(principal, Verb.SEE, runs)).limit(MOST_REPEATS)
     others: dict[str, Any] = {
         "answered_by": answered_by if any(model != row.model for model in answered_by) else None,
         "children": children or None,

@@ -216,7 +216,7 @@ class Run(Record):
     children: Sequence[Mapping[str, Any]] | None = None
     """The runs to which its calls were delegated; a list of runs does not have them."""
     repeated_by: Sequence[str] | None = None
-    """The ids of the runs that retry it, or repeat it from a step on, the first one first."""
+    """The ids of the runs that retry it, or repeat it from a step on: the first 20."""
     principal: str = ""
     """Whom it belongs to."""
     private: bool = False

@@ -1992,7 +1992,7 @@ export interface components {
             queue?: string;
             /** @description Why it is in this state; the code of its error where it failed. */
             reason?: string;
-            /** @description The runs that retry it, or repeat it from a step on, the first one first. */
+            /** @description The runs that retry it, or repeat it from a step on: the first 20. */
             repeated_by?: string[];
             /** @description The run that it repeats from a step on. */
             rerun_of?: string;

@@ -22,7 +22,7 @@ RABBITMQ = os.environ.get("RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672//")
 
 @pytest.fixture
 def rabbitmq() -> Iterator[Connection]:
-    """A connection to a RabbitMQ; without one the test is skipped, also in CI, which has none."""
+    """A connection to the RabbitMQ of this machine; where none runs, the test is skipped."""
     with Connection(RABBITMQ, connect_timeout=2) as connection:
         try:
             connection.ensure_connection(max_retries=1, timeout=2)

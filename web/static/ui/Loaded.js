@@ -6,7 +6,7 @@ import { errorWords } from "../state/words.js";
 
 /**
  * Return an element with what a resource has; before its first answer it says that it is reading, and after an error what
- * to do.
+ * to do. The same answer, and an element that is shown already, are left as they are: the reader may have scrolled them.
  *
  * @template T
  * @param {{state: {value: {value: T | undefined, error: any, isLoading: boolean}}, refresh: () => void}} resource
@@ -15,11 +15,15 @@ import { errorWords } from "../state/words.js";
  */
 export function Loaded({ state, refresh }, show, what = "") {
   const place = h("div.loaded");
+  let last = /** @type {any[]} */ ([]);
   watch(() => {
     const { value, error } = state.value;
-    if (error && (value === undefined || !error.retryable)) fill(place, Notice({ text: errorWords(error), code: error.code, actions: [["Read again", refresh]] }));
-    else if (value === undefined) fill(place, h("p.faint", { role: "status" }, `Reading ${what}`.trim()));
-    else fill(place, show(value));
+    if (last.length && last[0] === value && last[1] === error) return;
+    last = [value, error];
+    if (error && (value === undefined || !error.retryable)) return void fill(place, Notice({ text: errorWords(error), code: error.code, actions: [["Read again", refresh]] }));
+    if (value === undefined) return void fill(place, h("p.faint", { role: "status" }, `Reading ${what}`.trim()));
+    const children = show(value);
+    if (children !== place.firstChild) fill(place, children);
   });
   return place;
 }

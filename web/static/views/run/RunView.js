@@ -53,7 +53,7 @@ function showRun(app, element, runId, queryOf) {
   const facts = new RunFacts();
   /** @type {any[]} */
   const events = [];
-  const changes = signal(0);
+  const changes = signal(0), lines = signal(0);
   const clock = signal(Date.now());
   onEnd(useTicker(() => { clock.value = Date.now(); }));
   const run = resource(() => getRun(runId));
@@ -69,7 +69,9 @@ function showRun(app, element, runId, queryOf) {
       facts.add(data);
       events.push(data);
       changes.value += 1;
-      if (data.type !== "response" && data.type !== "reasoning") readSoon();
+      if (data.type === "response" || data.type === "reasoning") return;
+      lines.value += 1;
+      readSoon();
     },
     onState: (/** @type {any} */ state) => line.show(state),
   }).start();
@@ -90,7 +92,7 @@ function showRun(app, element, runId, queryOf) {
       events: () => new EventList({ events, changes, stepId: step }).element,
       usage: () => UsageTable(timeline),
       decisions: () => DecisionTable(runId),
-      log: () => LogText(runId, facts.to === null),
+      log: () => LogText({ runId, lines, isOpen: facts.to === null }),
       related: () => RelatedRuns(runId),
       compare: () => Comparison(runId, otherId),
     });

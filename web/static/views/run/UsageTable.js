@@ -10,8 +10,12 @@ const HEADS = ["Step", "Model", "Read", "of it cached", "Written", "First token"
 /** Return what each call of a model used, and the sums. */
 export function UsageTable(/** @type {import("./Timeline.js").Timeline} */ timeline) {
   const element = h("div.run-tab");
+  let shown = "";
   watch(() => {
-    const uses = usesOf(timeline.rows.value);
+    const uses = usesOf(timeline.rows.value); // which are new rows with each second of an open run
+    const key = JSON.stringify(uses);
+    if (shown === key) return;
+    shown = key;
     fill(element, uses.length ? table(uses) : h("p.soft", {}, "This run has asked no model yet."));
   });
   return element;
