@@ -72,18 +72,15 @@ def test_its_log_is_searched_and_saved(visitor: Visitor, run_id: str) -> None:
     assert "succeeded" in download.value.path().read_text()
 
 
-def test_the_log_of_an_open_run_grows_where_its_reader_has_scrolled_to(visitor: Visitor) -> None:
+def test_the_log_of_an_open_run_grows(visitor: Visitor) -> None:
     visitor.opens()
-    visitor.says("write 60 words slowly", agent="assistant")
+    visitor.says("write 24 words slowly", agent="assistant")
     run_id = started(visitor)
     visitor.opens(f"#/run/{run_id}?tab=log")
     log = visitor.page.get_by_label("The log")
     expect(log).to_contain_text("running", timeout=PATIENCE_MS)
-    log.evaluate("(element) => { element.scrollLeft = 120 }")
 
     expect(log).to_contain_text("succeeded", timeout=PATIENCE_MS)
-
-    assert log.evaluate("(element) => element.scrollLeft") == 120
 
 
 def test_it_is_saved_for_a_test_and_as_its_events(visitor: Visitor, run_id: str) -> None:

@@ -6,7 +6,7 @@ import { errorWords } from "../state/words.js";
 
 /**
  * Return an element with what a resource has; before its first answer it says that it is reading, and after an error what
- * to do. The same answer, and an element that is shown already, are left as they are: the reader may have scrolled them.
+ * to do. The same answer, and an element that is shown already, are left as they are.
  *
  * @template T
  * @param {{state: {value: {value: T | undefined, error: any, isLoading: boolean}}, refresh: () => void}} resource
