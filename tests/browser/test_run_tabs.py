@@ -26,12 +26,6 @@ def run_id(visitor: Visitor) -> str:
     return str(run_id)
 
 
-def started(visitor: Visitor) -> str:
-    """Return the id of the run that this visitor's message has started."""
-    expect(visitor.page.locator("[data-run]").last).to_be_attached(timeout=PATIENCE_MS)
-    return str(visitor.page.locator("[data-run]").last.get_attribute("data-run"))
-
-
 def tab(visitor: Visitor, name: str) -> None:
     visitor.page.get_by_role("navigation", name="Of this run").get_by_role("link", name=name).click()
 
@@ -70,17 +64,6 @@ def test_its_log_is_searched_and_saved(visitor: Visitor, run_id: str) -> None:
     expect(log).to_contain_text("tool_result")
     assert download.value.suggested_filename == f"{run_id}.log"
     assert "succeeded" in download.value.path().read_text()
-
-
-def test_the_log_of_an_open_run_grows(visitor: Visitor) -> None:
-    visitor.opens()
-    visitor.says("write 24 words slowly", agent="assistant")
-    run_id = started(visitor)
-    visitor.opens(f"#/run/{run_id}?tab=log")
-    log = visitor.page.get_by_label("The log")
-    expect(log).to_contain_text("running", timeout=PATIENCE_MS)
-
-    expect(log).to_contain_text("succeeded", timeout=PATIENCE_MS)
 
 
 def test_it_is_saved_for_a_test_and_as_its_events(visitor: Visitor, run_id: str) -> None:

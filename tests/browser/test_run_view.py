@@ -154,6 +154,17 @@ def test_a_run_that_is_stopped_here_shows_its_end(visitor: Visitor, counter: Cou
     expect(visitor.page.locator(".asks")).to_have_count(0)
 
 
+def test_the_log_of_an_open_run_grows(visitor: Visitor, counter: Counter) -> None:
+    run_id, _ = counter.waiting()
+    visitor.opens(f"#/run/{run_id}?tab=log")
+    log = visitor.page.get_by_label("The log")
+    expect(log).to_contain_text("waiting", timeout=PATIENCE_MS)
+
+    visitor.page.get_by_role("button", name="Stop", exact=True).click()
+
+    expect(log).to_contain_text("cancelled", timeout=PATIENCE_MS)
+
+
 def test_a_run_that_is_not_there_says_so(visitor: Visitor) -> None:
     visitor.opens("#/run/run_none")
 
