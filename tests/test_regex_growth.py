@@ -26,7 +26,7 @@ BOUNDED = {
     },
     "agents/tools/calculator.py": "an expression has at most 500 characters",
     "cli/dev/commands/docs.py": "the documents are the repository's own",
-    "web/page_modules.py": "the page's modules are the repository's own",
+    **{f"web/page_{name}.py": "the page's files are the repository's own" for name in ("files", "modules")},
 }
 """Where a text is short before a pattern sees it, and why."""
 NOT_CUT = ("result", "content", "text_of")

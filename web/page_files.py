@@ -1,9 +1,8 @@
 """The files of ``web/static`` as browsers get them: compressed, and with URLs that change when their content does.
 
 ``?v=`` is of the file's content, so that browsers keep each file for ever and load only what changed after an update.
-Modules import each other by paths without it; the shell's import map adds it. The stylesheets of a shell are one file,
-and so are the modules of its first load. A body that is the same for every reader is compressed once, and named by its
-content.
+Modules import each other by paths without it; the shell's import map adds it. Modules and stylesheets are joined into a
+few files. A body that is the same for every reader is compressed once, and named by its content.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from flask import Response, request
 
 from config.private_files import open_private, private_folder
 from config.watched_files import WatchedFiles
-from web.page_modules import first_load, joined, source_map, stand_in, taken_from
+from web.page_modules import JoinedModules, load_order
 
 log = logging.getLogger(__name__)
 
 VERSION_CHARS = 8
-FIRST_SHELL = "index.html"
-"""The shell of the page; modules that it loads later take from its joined modules what they import."""
+LATE = ("late.js", "late.css")
+"""All that modules load later, but for what others have written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +84,7 @@ VENDOR = "vendor/"
 STYLESHEETS = re.compile(r'(?:<link rel="stylesheet" href="/static/[^"]+">\n)+')
 LINKED = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 ENTRY = re.compile(r'<script type="module" src="/static/([^"]+)"')
+COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/ ?| // .*$")
 QUOTED_PATH = re.compile(r'"/static/[^"?]+"')
 
 
@@ -103,8 +103,8 @@ class PageFiles:
         self.files: dict[str, FixedBody] = {}
         self.shells: dict[str, FixedBody] = {}
         self.import_map = ""
-        self._late: list[str] = []
-        """The files that modules load, by the names of the import map."""
+        self._late: dict[str, str] = {}
+        """The files that modules load, by the paths that modules have for them."""
         self._is_compressed = False
         self.refresh()
 
@@ -116,14 +116,11 @@ class PageFiles:
         paths = [Path(stamp.path) for stamp in changed]
         texts = {path.relative_to(self._folder).as_posix(): path.read_text() for path in paths}
         shells = {name: texts.pop(name) for name in list(texts) if name.endswith(".html")}
-        linked_sheets = {name: LINKED.findall(shell) for name, shell in shells.items()}
-        late_sheets = {name for name in texts if name.endswith(".css")}.difference(*linked_sheets.values())
-        for name, sheets in linked_sheets.items():
-            texts[_named_after(name, ".css")] = "".join(texts[sheet] for sheet in sheets)
         texts = {name: text if name.startswith(VENDOR) else _without_comments(text) for name, text in texts.items()}
-        late_modules = self._join(texts, shells)
+        self._late = {}
+        texts |= self._stylesheets(texts, shells)
+        texts |= self._joined_modules(texts, shells)
         self.files = {name: _body(name, text) for name, text in texts.items()}
-        self._late = sorted(late_sheets | late_modules)
         self.import_map = self._import_map()
         self.shells = {name: _body(name, self._shell(name, text)) for name, text in shells.items()}
         self._is_compressed = False
@@ -145,25 +142,32 @@ class PageFiles:
         digest = hashlib.sha256(self.import_map.encode()).digest()
         return f"'sha256-{base64.b64encode(digest).decode()}'"
 
-    def _join(self, texts: dict[str, str], shells: Mapping[str, str]) -> set[str]:
-        """Join the modules of each shell's first load, and return the names of those that modules load."""
-        modules = {name: text for name, text in texts.items() if name.endswith(".js")}
-        entries = {shell: entry[1] for shell, html in shells.items() if (entry := ENTRY.search(html))}
-        first_loads = {shell: first_load(modules, entry) for shell, entry in entries.items()}
-        for shell, names in first_loads.items():
-            path = f"/static/{_named_after(shell, '.js')}"
-            texts[_named_after(shell, ".js")] = f"{joined(modules, names)}//# sourceMappingURL={path}.map\n"
-            texts[_named_after(shell, ".js.map")] = source_map(modules, names)
-        names, path = first_loads.get(FIRST_SHELL, []), f"/static/{_named_after(FIRST_SHELL, '.js')}"
-        for name, text in modules.items():
-            is_first = name in names
-            texts[name] = stand_in(text, names.index(name), path) if is_first else taken_from(text, name, names, path)
-        late_modules = {*modules}.difference(*first_loads.values())
-        return late_modules | ({_named_after(FIRST_SHELL, ".js")} if names else set())
+    def _stylesheets(self, texts: Mapping[str, str], shells: Mapping[str, str]) -> dict[str, str]:
+        """Return the stylesheets of each shell as one, and as another those that modules load."""
+        linked = {_named_after(shell, ".css"): LINKED.findall(html) for shell, html in shells.items()}
+        late = {name for name in texts if name.endswith(".css")}.difference(*linked.values())
+        own = sorted(name for name in late if not name.startswith(VENDOR))
+        self._late |= {_path(name): LATE[1] if name in own else name for name in sorted(late)}
+        sheets = linked | {LATE[1]: own}
+        return {sheet: "".join(texts[name] for name in names) for sheet, names in sheets.items() if names}
+
+    def _joined_modules(self, texts: Mapping[str, str], shells: Mapping[str, str]) -> dict[str, str]:
+        """Return the modules of each shell joined, and what stands for each of them by itself."""
+        scripts = {name: text for name, text in texts.items() if name.endswith(".js")}
+        modules = {name: text for name, text in scripts.items() if not name.startswith(VENDOR)}
+        self._late |= {_path(name): name for name in scripts if name not in modules}
+        joined_texts: dict[str, str] = {}
+        for shell, html in sorted(shells.items(), reverse=True):  # of modules that both load, the page's are served
+            if entry := ENTRY.search(html):
+                first, late = load_order(modules, entry[1])
+                files = {_named_after(shell, ".js"): first} | ({LATE[0]: late} if late else {})
+                joined_texts |= JoinedModules(modules, files).texts()
+                self._late |= {_path(file): file for file in files}
+        return joined_texts
 
     def _import_map(self) -> str:
-        paths = [f"/static/{name}" for name in self._late]
-        return json.dumps({"imports": {path: self._versioned(path) for path in paths}}, separators=(",", ":"))
+        imports = {path: self._versioned(_path(name)) for path, name in self._late.items()}
+        return json.dumps({"imports": imports}, separators=(",", ":"))
 
     def _versioned(self, path: str) -> str:
         return f"{path}?v={self.files[path.removeprefix('/static/')].version}"
@@ -175,6 +179,10 @@ class PageFiles:
         text = QUOTED_PATH.sub(lambda match: f'"{self._versioned(match[0][1:-1])}"', text)
         before, tag, after = text.partition('<script type="module"')
         return f'{before}<script type="importmap">{self.import_map}</script>\n{tag}{after}' if tag else text
+
+
+def _path(name: str) -> str:
+    return f"/static/{name}"
 
 
 def _named_after(shell: str, suffix: str) -> str:
@@ -221,5 +229,11 @@ def _without_comments(text: str) -> str:
         if is_comment or line.lstrip().startswith("/*"):  # code may stand behind it, such as a value behind its type
             _, end, code = line.partition("*/")
             is_comment = not end
-        lines.append("" if code.lstrip().startswith("//") else code)
+        lines.append("" if code.lstrip().startswith("//") else COMMENT.sub(_unless_quoted, code))
     return "\n".join(lines)
+
+
+def _unless_quoted(comment: re.Match[str]) -> str:
+    """Return nothing for a comment within a line, and what looks like one inside a string as it is."""
+    before = comment.string[: comment.start()]
+    return comment[0] if any(before.count(quote) % 2 for quote in "\"'`") else ""

@@ -1,45 +1,56 @@
-"""Joins the modules of a page's first load into one file: it compresses to half of them, and takes one request.
+"""Joins the modules of a page into a few files: together they compress to half of what they take apart.
 
-Each module becomes the body of a function that returns what the module exports. Modules that are loaded later take what
-they import from the joined file, so that each module exists once. There is no build step: the server joins them when it
-reads them, and the modules have one form, with each import and export in a line of its own.
+The first load of a page is one file, all that the page loads later is another. Each module becomes the body of a
+function that returns what the module exports, and exists once: the later file takes modules from the first one. A name
+that modules import stands beside them in the file, once for all. There is no build step: the server joins modules when
+it reads them, and they have one form, with each import and export in a line of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from posixpath import dirname, normpath
 
 IMPORT = re.compile(r'^import \{ ([^}]+) \} from "([^"]+)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
 EXPORTED = re.compile(r'^export \{ ([^}]+) \}(?: from "([^"]+)")?;$', re.MULTILINE)
-INDENT = re.compile(r"^ +", re.MULTILINE)
-"""No module has a template over several lines, in which spaces would count."""
 LATER = re.compile(r'\bimport\("([^"]+)"\)')
 STATIC = "/static/"
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
-def first_load(modules: Mapping[str, str], entry: str) -> list[str]:
-    """Return the names of a module and of all that it imports at once, each behind those that it imports itself.
+def load_order(modules: Mapping[str, str], entry: str) -> tuple[list[str], list[str]]:
+    """Return the names of the modules that a page loads at first and later, each behind those that it imports.
+
+    The first load is ``entry`` and all that it imports at once.
 
     Raises:
         ValueError: modules import each other in a circle.
     """
-    names: list[str] = []
+    first: list[str] = []
+    late: list[str] = []
 
-    def add(name: str, importers: tuple[str, ...]) -> None:
+    def add(name: str, names: list[str], importers: tuple[str, ...] = ()) -> None:
         if name in importers:
             raise ValueError(f"modules import each other in a circle: {' -> '.join((*importers, name))}")
-        if name not in names:
+        if name not in first and name not in late:
             for imported in imports_of(name, modules[name]):
-                add(imported, (*importers, name))
+                add(imported, names, (*importers, name))
             names.append(name)
 
-    add(entry, ())
-    return names
+    add(entry, first)
+    for name in chain(first, late):  # late modules, too, load others
+        for later in (_beside(name, path) for path in LATER.findall(modules[name])):
+            if later in modules:
+                add(later, late)
+    return first, late
 
 
 def imports_of(name: str, text: str) -> list[str]:
@@ -48,73 +59,140 @@ def imports_of(name: str, text: str) -> list[str]:
     return [_beside(name, path) for path in paths]
 
 
-def joined(modules: Mapping[str, str], names: Sequence[str]) -> str:
-    """Return one module with all of these; it exports each as ``$`` and its number in the list."""
-    bodies = (
-        f"const ${number} = (() => {{\n{_body(name, modules[name], names)}\n}})();" for number, name in enumerate(names)
-    )
-    exports = ", ".join(f"${number}" for number in range(len(names)))
-    return "\n".join((*bodies, f"export {{ {exports} }};", ""))
+@dataclass(frozen=True)
+class JoinedModules:
+    """The modules of a page by their names, and the files that they are joined into."""
 
+    modules: Mapping[str, str]
+    files: Mapping[str, Sequence[str]]
+    """The names of each file's modules by the file's name, in the order in which files are loaded."""
 
-def source_map(modules: Mapping[str, str], names: Sequence[str]) -> str:
-    """Return the source map (ECMA-426) of ``joined``, by which a browser names lines of the modules in errors."""
-    groups: list[str] = []
-    last_line = 0
-    for number, name in enumerate(names):
-        lines = len(modules[name].split("\n"))
-        first = _vlq(0) + _vlq(1 if number else 0) + _vlq(-last_line) + _vlq(0)
-        groups += ["", first, *([_vlq(0) + _vlq(0) + _vlq(1) + _vlq(0)] * (lines - 1)), "", ""]
-        last_line = lines - 1
-    sources = [f"{STATIC}{name}" for name in names]
-    content = [modules[name] for name in names]
-    return json.dumps({"version": 3, "sources": sources, "sourcesContent": content, "mappings": ";".join(groups)})
+    @cached_property
+    def version(self) -> str:
+        """A name that each file exports and later ones import, so that files of two versions are never mixed."""
+        return f"v{hashlib.sha256(repr((self.modules, self.files)).encode()).hexdigest()[:8]}"
 
+    def texts(self) -> dict[str, str]:
+        """Return the files by name, each with its source map, and for each module what stands for it by itself."""
+        texts: dict[str, str] = {}
+        for file, names in self.files.items():
+            texts |= {name: self._stand_in(name) for name in names}
+            texts |= {file: self._text(file), f"{file}.map": self._source_map(file)}
+        return texts
 
-def taken_from(text: str, name: str, names: Sequence[str], path: str) -> str:
-    """Return a module that takes from the joined file at ``path`` what it imports from one of its modules."""
+    def _text(self, file: str) -> str:
+        """Return a file; it exports each of its modules as ``$`` and the module's number in all files."""
+        lines = list(self._taken(file))
+        for name in self.files[file]:
+            body = (line for _, line in self._body(name))
+            shared = self._shared_line(name, self.files[file])
+            lines += [f"const ${self._numbers[name]} = (() => {{", *body, self._return(name), f"}})();{shared}"]
+        exports = [f"${self._numbers[name]}" for name in self.files[file]]
+        lines.append(f"export {{ {', '.join(exports)}, {exports[0]} as {self.version} }};")
+        return "\n".join((*lines, f"//# sourceMappingURL={STATIC}{file}.map", ""))
 
-    def instead(match: re.Match[str]) -> str:
-        imported = _beside(name, match[2])
-        if imported not in names:
-            return match[0]
-        number = names.index(imported)
-        module = f"${number}_{match.start()}"  # a module may import twice from another one
-        return f'import {{ ${number} as {module} }} from "{path}"; const {{ {_renamed(match[1])} }} = {module};'
+    def _source_map(self, file: str) -> str:
+        """Return the source map (ECMA-426) of a file, by which a browser names lines of its modules in errors."""
+        groups = [""] * len(list(self._taken(file)))
+        last_number = 0
+        for index, name in enumerate(self.files[file]):
+            groups.append("")
+            for position, (number, _) in enumerate(self._body(name)):
+                is_next_source = bool(index) and not position
+                groups.append("".join(map(_vlq, (0, is_next_source, number - last_number, 0))))
+                last_number = number
+            groups += ["", ""]
+        names = self.files[file]
+        sources, content = [f"{STATIC}{name}" for name in names], [self.modules[name] for name in names]
+        return json.dumps({"version": 3, "sources": sources, "sourcesContent": content, "mappings": ";".join(groups)})
 
-    return IMPORT.sub(instead, text)
+    def _stand_in(self, name: str) -> str:
+        """Return what stands for a module by itself: what imports it by its own name gets the same objects."""
+        number, exports = self._numbers[name], ", ".join(self._exports[name])
+        statements = (
+            f'import {{ ${number} }} from "{STATIC}{self._file_of[name]}"',
+            f"export const {{ {exports} }} = ${number}",
+        )
+        return ";\n".join((*statements, ""))
 
+    @cached_property
+    def _file_of(self) -> dict[str, str]:
+        return {name: file for file, names in self.files.items() for name in names}
 
-def stand_in(text: str, number: int, path: str) -> str:
-    """Return what stands for a module of the joined file: what imports it by its own name gets the same objects."""
-    exports = ", ".join(_exports(text))
-    return f'import {{ ${number} }} from "{path}";\nexport const {{ {exports} }} = ${number};\n'
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self._file_of)}
 
+    @cached_property
+    def _exports(self) -> dict[str, list[str]]:
+        """The names that each module exports, its own and those of other modules."""
+        exports: dict[str, list[str]] = {}
+        for name in self._file_of:
+            text = self.modules[name]
+            others = (word.strip() for words, _ in EXPORTED.findall(text) for word in words.split(","))
+            exports[name] = [*EXPORT.findall(text), *others]
+        return exports
 
-def _body(name: str, text: str, names: Sequence[str]) -> str:
-    """Return a module's lines, and one behind them that returns what it exports."""
-    values = {word: word for word in _exports(text)}
-    for words, path in EXPORTED.findall(text):
-        if path:
-            values |= {word.strip(): f"${names.index(_beside(name, path))}.{word.strip()}" for word in words.split(",")}
-    results = ", ".join(f"{word}: {value}" for word, value in values.items())
-    text = IMPORT.sub(
-        lambda match: f"const {{ {_renamed(match[1])} }} = ${names.index(_beside(name, match[2]))};", text
-    )
-    text = LATER.sub(lambda match: f'import("{STATIC}{_beside(name, match[1])}")', text)
-    text = INDENT.sub("", EXPORTED.sub("", EXPORT.sub("", text)))
-    return f"{text}\nreturn {{ {results} }};"
+    @cached_property
+    def _shared(self) -> dict[str, dict[str, list[str]]]:
+        """The names that modules import from each module, with the importers: of names that one module alone gives."""
+        sources, importers = defaultdict(set), defaultdict(list)
+        for importer in self._file_of:
+            for words, path in IMPORT.findall(self.modules[importer]):
+                for word in words.split(", "):
+                    sources[word].add(_beside(importer, path))
+                    importers[word].append(importer)
+        shared: dict[str, dict[str, list[str]]] = defaultdict(dict)
+        for word, names in sources.items():
+            if len(names) == 1 and " as " not in word:
+                shared[names.pop()][word] = importers[word]
+        return shared
 
+    def _shared_line(self, name: str, importers: Iterable[str]) -> str:
+        """Return the statement by which a file has what its modules, the ``importers``, take from a module."""
+        words = [word for word, names in self._shared[name].items() if not {*names}.isdisjoint(importers)]
+        return f" const {{ {', '.join(words)} }} = ${self._numbers[name]};" if words else ""
 
-def _exports(text: str) -> list[str]:
-    """Return the names that a module exports, its own and those of other modules."""
-    others = (word.strip() for words, _ in EXPORTED.findall(text) for word in words.split(","))
-    return [*EXPORT.findall(text), *others]
+    def _taken(self, file: str) -> Iterator[str]:
+        """Yield the statements by which a file takes modules of earlier ones."""
+        names = self.files[file]
+        needed = {imported for name in names for imported in imports_of(name, self.modules[name])}
+        for earlier in self.files:
+            if earlier == file:
+                return
+            taken = [name for name in self.files[earlier] if name in needed]
+            numbers = ", ".join([self.version, *(f"${self._numbers[name]}" for name in taken)])
+            yield f'import {{ {numbers} }} from "{STATIC}{earlier}";'
+            yield from filter(None, (self._shared_line(name, names).lstrip() for name in taken))
 
+    def _body(self, name: str) -> Iterator[tuple[int, str]]:
+        """Yield a module's lines with their numbers, from 0: without empty ones, indents, imports and exports."""
+        text = IMPORT.sub(lambda match: self._import(name, match[1], match[2]), self.modules[name])
+        text = LATER.sub(lambda match: self._later(name, match), EXPORTED.sub("", EXPORT.sub("", text)))
+        for number, line in enumerate(text.split("\n")):
+            if line and not line.isspace():
+                yield number, line.lstrip(" ")  # no module has a template over several lines, in which spaces count
 
-def _renamed(words: str) -> str:
-    """Return the names of an import as those of a destructured object: ``a as b`` is ``a: b``."""
-    return words.replace(" as ", ": ")
+    def _import(self, name: str, words: str, path: str) -> str:
+        """Return the statement for what a module imports and does not stand in its file."""
+        imported = _beside(name, path)
+        own = [word.replace(" as ", ": ") for word in words.split(", ") if word not in self._shared[imported]]
+        return f"const {{ {', '.join(own)} }} = ${self._numbers[imported]};" if own else ""
+
+    def _later(self, name: str, match: re.Match[str]) -> str:
+        later = _beside(name, match[1])
+        if later not in self._numbers:
+            return f'import("{STATIC}{later}")'
+        return f'import("{STATIC}{self._file_of[later]}").then((file) => file.${self._numbers[later]})'
+
+    def _return(self, name: str) -> str:
+        """Return the statement behind a module's lines, which returns what the module exports."""
+        values = {word: word for word in self._exports[name]}
+        for words, path in EXPORTED.findall(self.modules[name]):
+            if path:
+                values |= {word: f"${self._numbers[_beside(name, path)]}.{word}" for word in words.split(", ")}
+        pairs = (word if word == value else f"{word}: {value}" for word, value in values.items())
+        return f"return {{ {', '.join(pairs)} }};"
 
 
 def _beside(name: str, path: str) -> str:

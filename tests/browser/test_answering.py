@@ -398,14 +398,11 @@ def test_an_answer_that_could_not_be_sent_can_be_given_again(visitor: Visitor, c
     visitor.complaints.clear()  # what was cut off on purpose
 
 
-@pytest.mark.parametrize("file", ["ConfirmInline", "CallBatch"])
-def test_a_view_of_questions_that_could_not_be_loaded_is_loaded_again(
-    browser: Browser, counter: Counter, file: str
-) -> None:
+def test_a_view_of_questions_that_could_not_be_loaded_is_loaded_again(browser: Browser, counter: Counter) -> None:
     _, thread_id = counter.waiting()
     context = browser.new_context(viewport=WIDE)
     visitor = Visitor(context, counter.url)
-    visitor.page.route(f"**/{file}.js*", lambda route: route.abort(), times=1)
+    visitor.page.route("**/late.js*", lambda route: route.abort(), times=1)
     visitor.opens()
 
     card = looks_at(visitor, thread_id)

@@ -191,12 +191,12 @@ def test_an_address_without_a_place_says_so(visitor: Visitor) -> None:
 
 def test_a_view_that_cannot_be_loaded_offers_to_load_the_page_again(visitor: Visitor) -> None:
     visitor.opens()
-    visitor.page.route("**/views/board/**", lambda route: route.abort())
+    visitor.page.route("**/late.js*", lambda route: route.abort())
 
     visitor.page.goto(f"{visitor.url}/#/board")
 
     expect(visitor.page.get_by_text("This view could not be loaded")).to_be_visible()
-    visitor.page.unroute("**/views/board/**")
+    visitor.page.unroute("**/late.js*")
     visitor.page.get_by_role("button", name="Load the page again").click()
     expect(visitor.page.get_by_role("heading", name="The board")).to_be_visible()
     visitor.complaints.clear()  # the browser's own lines about the file

@@ -1,18 +1,22 @@
-"""How much a reader's browser receives until the page is there, headers included."""
+"""The files of the page as a browser loads them: how much it receives, headers included."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.browser.visitor import Visitor
 from tests.journeys.neighbour import until
+from web.page_files import STATIC
+from web.page_modules import IMPORT
 
 pytestmark = pytest.mark.browser
 
 MOST_BYTES = 60 * 1024
+MOST_BYTES_IN_ALL = 150 * 1024
+"""With all that views load, but for the library that draws plots."""
 MOST_REQUESTS = 16
 
 
@@ -42,9 +46,20 @@ class Traffic:
         self.received.clear()
 
 
+def test_no_name_that_modules_import_is_one_that_browsers_have(visitor: Visitor) -> None:
+    """It stands beside all modules of its file, and a module that means the browser's would get it."""
+    texts = [path.read_text() for path in STATIC.rglob("*.js")]
+    names = sorted({name for text in texts for words, _ in IMPORT.findall(text) for name in words.split(", ")})
+    visitor.opens()
+
+    assert len(names) > 300
+    assert visitor.page.evaluate("(names) => names.filter((name) => name in globalThis)", names) == []
+
+
 def is_compressed_further(visitor: Visitor) -> bool:
-    answer = visitor.context.request.get(f"{visitor.url}/static/index.js", headers={"Accept-Encoding": "br, gzip"})
-    return answer.headers["content-encoding"] == "br"
+    urls = [f"{visitor.url}/static/{name}" for name in ("index.js", "index.css", "late.js", "late.css")]
+    answers = [visitor.context.request.get(url, headers={"Accept-Encoding": "br, gzip"}) for url in urls]
+    return all(answer.headers["content-encoding"] == "br" for answer in answers)
 
 
 def test_the_first_load_is_small_and_the_second_loads_no_file_again(visitor: Visitor) -> None:
@@ -58,8 +73,14 @@ def test_the_first_load_is_small_and_the_second_loads_no_file_again(visitor: Vis
     traffic.clear()
 
     visitor.opens()
+    visitor.opens("#/board")
+    expect(visitor.page.get_by_role("heading", name="The board")).to_be_visible()
+    late = sum(traffic.received.get(request, 0) for request, url in traffic.urls.items() if "/static/late." in url)
+    print(f"{page + late:,} bytes of the page with its views")
 
-    files = {url: traffic.received.get(request, 0) for request, url in traffic.urls.items() if "/static/" in url}
+    files = {url: traffic.received.get(request, 0) for request, url in traffic.urls.items() if "/static/index." in url}
+    assert late > MOST_BYTES
+    assert page + late <= MOST_BYTES_IN_ALL, f"{page + late:,} bytes"
     assert page <= MOST_BYTES, f"{page:,} bytes"
     assert len(received) <= MOST_REQUESTS
     assert files

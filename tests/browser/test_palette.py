@@ -66,20 +66,19 @@ def test_arrow_keys_move_and_the_commands_are_those_of_the_view(visitor: Visitor
 
 
 def test_what_is_typed_while_it_is_loaded_is_its_first_words_and_no_key_of_the_page(visitor: Visitor) -> None:
-    visitor.opens("#/approvals")
-    expect(visitor.page.locator(".list-note")).to_contain_text("Nothing waits for you.")
+    visitor.opens()
     held: list[Route] = []
-    visitor.page.route("**/ui/Palette.js*", lambda route: held.append(route))
+    visitor.page.route("**/late.js*", lambda route: held.append(route))
 
-    with visitor.page.expect_request("**/ui/Palette.js*"):
+    with visitor.page.expect_request("**/late.js*"):
         visitor.presses("Control+k")
     visitor.page.keyboard.type("boa")
     for route in held:
         route.continue_()
 
     expect(field(visitor)).to_have_value("boa")
-    assert visitor.page.url.endswith("#/approvals")
     expect(selected(visitor)).to_have_text("Board")
+    expect(visitor.page.get_by_label("Message")).to_have_value("")
 
 
 def test_an_agent_is_chosen_for_a_new_conversation(visitor: Visitor, counter: Counter) -> None:

@@ -101,8 +101,9 @@ def test_a_shell_names_each_file_by_its_content(door, path: str) -> None:
 
     answers = {url: door.get(url) for url in named}
 
-    assert {"/static/index.js", "/static/graph/view.js", "/static/style/graph.css"} < set(imports)
-    assert "/static/pages/App.js" not in imports  # a part of index.js
+    assert {"/static/index.js", "/static/late.js", "/static/vendor/uPlot/uPlot.esm.js"} < set(imports)
+    assert imports["/static/style/graph.css"] == imports["/static/style/run.css"]
+    assert "/static/graph/view.js" not in imports  # a part of late.js
     for url, answer in answers.items():
         assert url.endswith(f"?v={hashlib.sha256(answer.data).hexdigest()[:VERSION_CHARS]}")
         assert answer.headers["Cache-Control"] == "max-age=31536000, immutable"
@@ -153,12 +154,27 @@ def test_an_edited_file_is_served_with_the_next_shell(tmp_path: Path) -> None:
     assert files.shells["index.html"].content != before
 
 
+def test_a_stylesheet_that_is_gone_is_not_named(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<link rel="stylesheet" href="/static/a.css">\n')
+    (tmp_path / "a.css").write_text("p { color: red }\n")
+    (tmp_path / "b.css").write_text("p { color: blue }\n")
+    files = PageFiles(tmp_path)
+    assert "/static/b.css" in files.import_map
+
+    (tmp_path / "b.css").unlink()
+    files.refresh()
+
+    assert files.import_map == '{"imports":{}}'
+
+
 def test_a_comment_leaves_an_empty_line(tmp_path: Path) -> None:
-    text = '// one\n/** two\n * lines */\nlet url = "https://x"; // stays\n  // four\n'
-    text += "  /** @type {A} */ (end)();\n/* */ more();"
+    text = '// one\n/** two\n * lines */\nlet url = "https://x"; // three\n  // four\n'
+    text += "  /** @type {A} */ (end)();\n/* */ more(/** @type {B} */ (b));\n"
+    text += """let quoted = "a // b", other = '/* c */', both = `/* "d" // */`;"""
     (tmp_path / "a.js").write_text(text)
 
-    content = b'\n\n\nlet url = "https://x"; // stays\n\n (end)();\n more();'
+    content = b'\n\n\nlet url = "https://x";\n\n (end)();\n more((b));\n'
+    content += b"""let quoted = "a // b", other = '/* c */', both = `/* "d" // */`;"""
     assert PageFiles(tmp_path).files["a.js"].content == content
 
 

@@ -10,45 +10,54 @@ import pytest
 
 from tests.web.page.conftest import Module
 from web.page_files import STATIC, PageFiles
-from web.page_modules import first_load, joined, source_map, stand_in, taken_from
+from web.page_modules import JoinedModules, load_order
 
 MODULES = {
     "app.js": 'import { add as plus, Counter } from "./state/sum.js";\nimport { name } from "./names.js";\n'
-    'export const total = plus(1, 2);\nexport async function later() { return (await import("./late.js")).seen; }\n'
+    "export const total = plus(1, 2);\n"
+    'export async function later() { return await import("./late.js"); }\n'
     "export class App extends Counter { who() { return name; } }",
     "state/sum.js": 'import { name } from "../names.js";\nexport { name } from "../names.js";\nconst hidden = 1;\n'
     "export function add(a, b) { return a + b; }\nexport class Counter { count = hidden; }\nexport { hidden };",
     "names.js": 'const hidden = "Ada";\nexport const name = hidden;',
-    "late.js": 'import { Counter, name } from "./state/sum.js";\n'
-    "export const seen = [new Counter().count, name, Counter];",
+    "late.js": 'import { Counter, name } from "./state/sum.js";\nimport { plus } from "./signs.js";\n'
+    "export const seen = [new Counter().count, name, Counter, plus];\n"
+    'export const more = () => import("./more.js");',
+    "more.js": 'import { add } from "./state/sum.js";\nexport const sum = add(20, 3);',
+    "signs.js": 'export const plus = "+";',
 }
-NAMES = ["names.js", "state/sum.js", "app.js"]
+FIRST, LATE = ["names.js", "state/sum.js", "app.js"], ["signs.js", "late.js", "more.js"]
 
 
 def test_modules_stand_behind_those_that_they_import() -> None:
-    assert first_load(MODULES, "app.js") == NAMES
+    assert load_order(MODULES, "app.js") == (FIRST, LATE)
 
 
 def test_a_circle_of_modules_is_refused_with_its_names() -> None:
     modules = {"a.js": 'import { b } from "./b.js";', "b.js": 'import { a } from "./a.js";'}
 
     with pytest.raises(ValueError, match=r"a\.js -> b\.js -> a\.js"):
-        first_load(modules, "a.js")
+        load_order(modules, "a.js")
+
+
+def write(folder: Path, texts: dict[str, str]) -> None:
+    """Write files that import each other by their paths in a folder."""
+    (folder / "package.json").write_text('{"type": "module"}')
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text.replace("/static/", f"{folder}/"))
 
 
 @pytest.mark.parity
-def test_joined_modules_are_the_same_objects_for_what_is_loaded_later(module: Module, tmp_path: Path) -> None:
-    text = joined(MODULES, NAMES).replace('import("/static/', f'import("{tmp_path}/')
-    (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / "all.js").write_text(text)
-    (tmp_path / "late.js").write_text(taken_from(MODULES["late.js"], "late.js", NAMES, "./all.js"))
-    (tmp_path / "sum.js").write_text(stand_in(MODULES["state/sum.js"], 1, "./all.js"))
+def test_joined_modules_are_the_same_objects_for_all_that_import_them(module: Module, tmp_path: Path) -> None:
+    write(tmp_path, JoinedModules(MODULES, {"first.js": FIRST, "later.js": LATE}).texts())
     script = """
-      const { $2: { total, later, App } } = await import(`${argument}/all.js`);
-      const sum = await import(`${argument}/sum.js`);
-      const [count, name, Counter] = await later();
+      const { total, later, App } = await import(`${argument}/app.js`);
+      const sum = await import(`${argument}/state/sum.js`);
+      const { more, seen: [count, name, Counter, sign] } = await later();
       const isOnce = sum.Counter === Counter && Object.getPrototypeOf(App) === Counter;
-      return { total, who: new App().who(), count, name, isOnce, exports: Object.keys(sum).sort() };
+      const { sum: last } = await more();
+      return { total, who: new App().who(), count, name, sign, isOnce, last, exports: Object.keys(sum).sort() };
     """
 
     answer = module(script, str(tmp_path))
@@ -58,24 +67,40 @@ def test_joined_modules_are_the_same_objects_for_what_is_loaded_later(module: Mo
         "who": "Ada",
         "count": 1,
         "name": "Ada",
+        "sign": "+",
         "isOnce": True,
+        "last": 23,
         "exports": ["Counter", "add", "hidden", "name"],
     }
 
 
 @pytest.mark.parity
-def test_an_error_names_the_module_and_its_line(tmp_path: Path) -> None:
-    modules = {"a.js": "\nexport const one = 1;", "b/c.js": 'import { one } from "../a.js";\n\n\none.missing();'}
-    names = first_load(modules, "b/c.js")
-    (tmp_path / "all.mjs").write_text(joined(modules, names) + "//# sourceMappingURL=all.map\n")
-    (tmp_path / "all.map").write_text(source_map(modules, names))
+def test_files_of_two_versions_are_not_mixed(module: Module, tmp_path: Path) -> None:
+    texts = JoinedModules(MODULES, {"first.js": FIRST, "later.js": LATE}).texts()
+    newer = MODULES | {"names.js": 'export const name = "Grace";'}
+    texts["later.js"] = JoinedModules(newer, {"first.js": FIRST, "later.js": LATE}).texts()["later.js"]
+    write(tmp_path, texts)
+
+    error = module('return import(`${argument}/late.js`).then(() => "", (error) => error.name);', str(tmp_path))
+
+    assert error == "SyntaxError"
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("file", ["first", "later"])
+def test_an_error_names_the_module_and_its_line(tmp_path: Path, file: str) -> None:
+    failing = 'import { one } from "./a.js";\n\n\none.missing();'
+    modules = {"a.js": "\n\nexport const one = 1;", "b.js": 'import("./c.js");\n\n\n', "c.js": failing}
+    first, late = (["a.js", "c.js"], ["b.js"]) if file == "first" else (["a.js", "b.js"], ["c.js"])
+    texts = JoinedModules(modules, {"first.js": first, "later.js": late}).texts()
+    write(tmp_path, texts)
 
     ran = subprocess.run(
-        ["node", "--enable-source-maps", str(tmp_path / "all.mjs")], capture_output=True, text=True, check=False
+        ["node", "--enable-source-maps", str(tmp_path / f"{file}.js")], capture_output=True, text=True, check=False
     )
 
-    assert json.loads(source_map(modules, names))["sources"] == ["/static/a.js", "/static/b/c.js"]
-    assert "/static/b/c.js:4" in ran.stderr, ran.stderr
+    assert json.loads(texts[f"{file}.js.map"])["sources"][-1] == "/static/c.js"
+    assert f"{tmp_path}/c.js:4" in ran.stderr, ran.stderr
 
 
 @pytest.mark.parity

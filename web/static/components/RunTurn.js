@@ -17,9 +17,10 @@ import { Notice } from "./Notice.js";
 import { PassingItem } from "./PassingItem.js";
 import { TextItem } from "./TextItem.js";
 import { ThinkingItem } from "./ThinkingItem.js";
+import { ToolCard } from "./ToolCard.js";
 import { copyAnswer, endActions, QueuedActions } from "./TurnActions.js";
 
-const VIEWS = { text: TextItem, thinking: ThinkingItem, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem };
+const VIEWS = { text: TextItem, thinking: ThinkingItem, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem, tool: ToolCard };
 const LOAD_AGAIN_MS = 2000;
 const LONG_INPUT = 1200;
 // What is called for an item of a FOR_EACH, thousands of times perhaps, stands in the panels of the graph.
@@ -28,16 +29,15 @@ const OF_ITEM = /^[A-Za-z_]\w*\/\d+\//;
 const LATE_MS = 3000;
 const NO_WORKER_MS = 20_000;
 
-// Views that a first look at the page does without. A question brings the line above several of them.
-const LATE = { tool: () => import("./ToolCard.js"), approval: () => Promise.all([import("./ConfirmInline.js"), import("./CallBatch.js")]).then(([view, { CallBatch }]) => ((VIEWS.batch = CallBatch), view)) };
-const loading = {};
+// The views of questions are not part of the first load. A question brings the line above several of them.
+let questions = null;
 
-/** Load the view of a kind of item, again after a failure until it is here. */
-function loadView(kind) {
-  loading[kind] ??= LATE[kind]().then(
-    ({ ToolCard, ConfirmInline }) => { VIEWS[kind] = ToolCard ?? ConfirmInline; },
-    () => new Promise((resolve) => setTimeout(resolve, LOAD_AGAIN_MS)).then(() => { loading[kind] = null; return loadView(kind); }));
-  return loading[kind];
+/** Load the views of questions, again after a failure until they are here. */
+function loadQuestions() {
+  questions ??= Promise.all([import("./ConfirmInline.js"), import("./CallBatch.js")]).then(
+    ([{ ConfirmInline }, { CallBatch }]) => Object.assign(VIEWS, { approval: ConfirmInline, batch: CallBatch }),
+    () => new Promise((resolve) => setTimeout(resolve, LOAD_AGAIN_MS)).then(() => { questions = null; return loadQuestions(); }));
+  return questions;
 }
 
 // Few conversations run a workflow: its graph is not part of the first load.
@@ -88,8 +88,8 @@ export class RunTurn {
     this.#showInput(story);
     say(this.you.who, visible(ownerOf(story.principal)));
     say(this.agent.who, story.unsent ? "" : visible(this.nameOf(story.agent, story.agent_name)));
-    const unloaded = [...this.#dirty].filter(({ kind }) => LATE[kind] && !VIEWS[kind]);
-    for (const kind of new Set(unloaded.map((item) => item.kind))) loadView(kind).then(() => this.touch(unloaded.filter((item) => item.kind === kind)));
+    const unloaded = [...this.#dirty].filter(({ kind }) => kind === "approval" && !VIEWS.approval);
+    if (unloaded.length) loadQuestions().then(() => this.touch(unloaded));
     for (const item of this.#dirty) if (!unloaded.includes(item) && !isOfItem(item)) this.#viewOf(item).update(item);
     this.#dirty.clear();
     this.#showBatch(story);

@@ -11,16 +11,17 @@ const sheets = new Map();
  * @returns {Promise<void>}
  */
 export function addStyles(path) {
-  const known = sheets.get(path);
+  const href = import.meta.resolve(path); // the import map names the file, which many have, by its content
+  const known = sheets.get(href);
   if (known) return known;
   const link = document.createElement("link");
   link.rel = "stylesheet";
-  link.href = import.meta.resolve(path); // the import map names the file by its content
+  link.href = href;
   const loaded = new Promise((/** @type {(value: void) => void} */ resolve) => {
     link.onload = () => resolve();
-    link.onerror = () => (sheets.delete(path), link.remove(), resolve());
+    link.onerror = () => (sheets.delete(href), link.remove(), resolve());
   });
-  sheets.set(path, loaded);
+  sheets.set(href, loaded);
   document.head.append(link);
   return loaded;
 }
