@@ -4,6 +4,7 @@
 process the benchmarks use. A model called ``bench-120-20`` needs no script: 120 tokens at 20 a second, each
 with the monotonic nanoseconds at which it was written, so that a client on this machine can tell the delay;
 ``GET /arrivals`` returns, with the stamp of each first token, when its request had been read, and forgets them.
+``prose-120-20`` says as many tokens at that rate, of Markdown: sections of paragraphs and lists.
 ``plain-1000000`` sends so many tokens of three characters, unpaced: an answer may have four million characters.
 ``bench-tool`` calls the first tool it is offered, without arguments, and says a few words where it may call none.
 ``GET /resume`` resumes every stalled stream.
@@ -27,12 +28,12 @@ from typing import Any, cast
 import orjson
 
 from tests.model_ticker import Ticker
-from tests.model_turn import Call, Turn
+from tests.model_turn import Call, Turn, prose
 from tests.model_wires import DIALECTS, EMPTY, Dialect
 
 __all__ = ["Call", "ModelServer", "Request", "Turn"]
 
-_BENCH = re.compile(r"bench-(\d+)-(\d+)$")
+_BENCH = re.compile(r"(bench|prose)-(\d+)-(\d+)$")
 _PLAIN = re.compile(r"plain-(\d+)$")
 _CALLS = re.compile(r"calls-(\d+)-(\d+)$")
 _GEMINI = re.compile(r"/models/([^/:]+):streamGenerateContent")
@@ -130,7 +131,8 @@ class ModelServer:
         model = request.model
         bench = _BENCH.search(model)
         if bench:
-            return Turn(text=[""] * int(bench[1]), pace=float(bench[2]) or None)
+            count = int(bench[2])
+            return Turn(text=[""] * count if bench[1] == "bench" else prose(count), pace=float(bench[3]) or None)
         plain = _PLAIN.search(model)
         if plain:
             return Turn(text=["ab "] * int(plain[1]))

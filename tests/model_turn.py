@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import chain, cycle, islice, zip_longest
 from typing import Any
 
 import orjson
 
 from tests.model_wires import Dialect, gemini, ollama, words
+
+_SECTION = """## Orders that arrive late
+
+The warehouse gives parcels to the carrier twice a day, at noon and at six. An order that is paid after the second time
+leaves on the next working day, and one with a part that is out of stock waits for the delivery of that part. The
+customer gets a message in both cases, with the day on which the parcel is expected.
+
+- **Paid before noon**: the parcel leaves on the same day.
+- **Paid later**: the parcel leaves on the next working day, but on Mondays after a weekend.
+- **Abroad**: add two days for customs, or up to five where the value is above `1,000` euros.
+
+Ask the carrier before you promise a day: its plans for holidays are not in the system, and a promise that is not kept
+costs more than an hour of work.
+
+"""
+
+
+def prose(count: int) -> list[str]:
+    """Return so many tokens of Markdown, as long as models' are: four characters on average."""
+    return list(islice(cycle(re.findall(r" ?\w{1,7}|\s+|[^\w\s]+", _SECTION)), count))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

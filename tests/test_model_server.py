@@ -71,6 +71,14 @@ def test_bench_models_stamp_each_token_and_keep_their_pace(server: ModelServer) 
     assert stamps[-1] - stamps[0] >= 80_000_000
 
 
+def test_prose_models_say_as_many_tokens_of_markdown(server: ModelServer) -> None:
+    tokens = contents(ask(server, "prose-400-4000"))
+
+    assert len(tokens) == 400
+    assert "".join(tokens).startswith("## Orders that arrive late\n\nThe warehouse")
+    assert 3.5 <= sum(map(len, tokens)) / 400 <= 5
+
+
 def test_a_client_that_leaves_is_noticed(server: ModelServer) -> None:
     server.forget()
     server.script([Turn(text="a b c", stall_after=1)])

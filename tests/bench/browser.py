@@ -37,7 +37,7 @@ EVENTS, OPEN, CHANGES, TOKENS = 10_000, 5_000, 50, 200
 WATCHED_S = 10.0
 PIECES_A_STEP = 40
 PATIENCE_MS = 30_000
-AGENT = "name: Talker\nmodel: openai/bench-{count}-{rate}\napi_base: {url}\nsystem_prompt: You talk.\n"
+AGENT = "name: Talker\nmodel: openai/prose-{count}-{rate}\napi_base: {url}\nsystem_prompt: You talk.\n"
 SLOW_LINE = {"offline": False, "latency": 60, "downloadThroughput": 9e6 / 8, "uploadThroughput": 9e6 / 8}
 OPENED = """
   (count) => document.querySelector(".view-tabs small")?.textContent === count
@@ -103,10 +103,10 @@ def _of_up(browser: Browser, folder: Path, rounds: int, watched_s: float) -> lis
 
 def _paints(browser: Browser, url: str) -> tuple[float, float]:
     """Return the times of the first contentful paint with the browser's cache, and without over a slow line, in ms."""
-    with _visit(browser, url) as (visitor, _):
+    with visit(browser, url) as (visitor, _):
         visitor.opens().page.goto("about:blank")
         warm_ms = _first_paint(visitor.page, url)
-    with _visit(browser, url) as (visitor, devtools):
+    with visit(browser, url) as (visitor, devtools):
         devtools.send("Network.enable")
         devtools.send("Network.emulateNetworkConditions", SLOW_LINE)
         return warm_ms, _first_paint(visitor.page, url)
@@ -119,7 +119,7 @@ def _first_paint(page: Page, url: str) -> float:
 
 
 def _of_text(browser: Browser, url: str, watched_s: float) -> tuple[float, float]:
-    with _visit(browser, url) as (visitor, devtools):
+    with visit(browser, url) as (visitor, devtools):
         visitor.opens().says("Talk.", agent="talker")
         expect(visitor.answer.last).to_contain_text(" ", timeout=PATIENCE_MS)
         busy = _load(visitor.page, devtools, watched_s)
@@ -149,7 +149,7 @@ def _long_run(browser: Browser, counter: Counter, count: int, rounds: int) -> Fi
 
 def _opened_after(browser: Browser, url: str, run_id: str, count: int) -> float:
     """Return the ms until the timeline has its last step and the tab counts every event; the page is open already."""
-    with _visit(browser, url) as (visitor, _):
+    with visit(browser, url) as (visitor, _):
         page = visitor.opens("#/board").page
         expect(page.get_by_role("heading", name="The board")).to_be_visible(timeout=PATIENCE_MS)
         began_s = time.perf_counter()
@@ -198,13 +198,13 @@ def _board(browser: Browser, counter: Counter, count: int, rounds: int, watched_
     run_id, _ = counter.waiting()
     Crowd(counter.journal.database, run_id, status="queued", reason=None).add("open", count)
     busy, idle, growth = [], [], []
-    with _visit(browser, counter.url) as (visitor, devtools):
+    with visit(browser, counter.url) as (visitor, devtools):
         page = visitor.opens("#/board").page
         expect(page.get_by_role("table", name="Runs")).to_be_visible(timeout=PATIENCE_MS)
         for _ in range(rounds):
-            before_mib = _heap_mib(devtools)
+            before_mib = heap_mib(devtools)
             busy.append(_load(page, devtools, watched_s, lambda: _change(counter)))
-            growth.append(_heap_mib(devtools) - before_mib)
+            growth.append(heap_mib(devtools) - before_mib)
             idle.append(_load(page, devtools, watched_s))
     say(f"share of a core with changes {busy} and without {idle}; memory {growth} MiB")
     return [
@@ -228,7 +228,7 @@ def _change(counter: Counter) -> None:
 
 
 @contextlib.contextmanager
-def _visit(browser: Browser, url: str) -> Iterator[tuple[Visitor, CDPSession]]:
+def visit(browser: Browser, url: str) -> Iterator[tuple[Visitor, CDPSession]]:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     visitor = Visitor(context, url)
     devtools = context.new_cdp_session(visitor.page)
@@ -254,7 +254,7 @@ def _work_s(devtools: CDPSession) -> float:
     return float(sum(metrics[name] for name in WORK))
 
 
-def _heap_mib(devtools: CDPSession) -> float:
+def heap_mib(devtools: CDPSession) -> float:
     devtools.send("HeapProfiler.collectGarbage")
     metrics = {each["name"]: each["value"] for each in devtools.send("Performance.getMetrics")["metrics"]}
     return float(metrics["JSHeapUsedSize"] / 2**20)
