@@ -212,7 +212,7 @@ def _brotli_of(content: bytes, path: Path) -> bytes:
         compressed: bytes = path.read_bytes()
         if brotli.decompress(compressed) == content:
             return compressed
-    compressed = brotli.compress(content, mode=brotli.MODE_TEXT)
+    compressed = brotli.compress(content, mode=brotli.MODE_TEXT, lgblock=24)
     new_path = path.with_suffix(f".{os.getpid()}")
     with os.fdopen(open_private(new_path, os.O_WRONLY | os.O_TRUNC), "wb") as new_file:
         new_file.write(compressed)

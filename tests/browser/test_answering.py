@@ -483,7 +483,7 @@ def test_the_account_of_many_roles_can_be_read_and_the_calls_are_linked(
     visitor = Visitor(context, guarded.url).opens(f"#token={guarded.key('ann', *Role)}")
     page = visitor.page
     if width == 320:
-        page.get_by_role("button", name="Threads").click()
+        page.get_by_role("button", name="Menu").click()
     facts = page.locator(".account-facts")
 
     expect(facts).to_have_text("admin · approver · operator · viewer · with an API key")

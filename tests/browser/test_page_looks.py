@@ -165,7 +165,7 @@ def test_the_phone_has_three_tabs(browser: Browser, callboard_url: str) -> None:
     tabs.get_by_role("button", name="Board").tap()
     expect(visitor.page.get_by_role("heading", name="The board")).to_be_visible()
     expect(visitor.page.locator("main")).to_be_hidden()
-    tabs.get_by_role("button", name="Threads").tap()
+    tabs.get_by_role("button", name="Menu").tap()
     expect(visitor.page.get_by_label("Search threads")).to_be_visible()
     tabs.get_by_role("button", name="Talk").tap()
 

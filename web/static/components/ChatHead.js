@@ -20,7 +20,7 @@ export class ChatHead {
     this.line = new LineState({ onRetry, quietWhenLive: true });
     this.stop = h("button.btn.stop", { type: "button", hidden: true, onclick: onStop }, icon("stop"), "Stop");
     this.pause = h("button.btn.pause", { type: "button", hidden: true, onclick: () => onControl(this.pause.dataset.verb) });
-    const menu = h("button.menu", { type: "button", "aria-label": "Threads", onclick: onMenu }, icon("menu"));
+    const menu = h("button.menu", { type: "button", "aria-label": "Menu", onclick: onMenu }, icon("menu"));
     const meta = h("span.meta", {}, this.line.element, this.state, this.clock, this.rate, this.cost);
     this.copy = copyButton(onCopy);
     this.copy.title = "Copy the conversation as Markdown";

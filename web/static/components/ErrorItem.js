@@ -19,6 +19,7 @@ export class ErrorItem {
 
 function passing(item) {
   const again = item.to_model ? `asking ${visible(item.to_model)} instead` : item.retry_in_ms !== undefined ? `trying again in ${duration(item.retry_in_ms)}` : item.retryable ? "trying again" : "";
-  const which = item.attempt ? `attempt ${item.attempt}` : "";
-  return h("p.passing", { title: item.code }, icon("again"), h("span", {}, visible(sentence(item.message ?? item.code)), " ", h("span.faint", {}, [which, again].filter(Boolean).join(" · "))));
+  const which = item.tries ? `${item.tries} tries failed` : item.attempt ? `attempt ${item.attempt}` : "";
+  const words = visible(sentence(item.message ?? item.code));
+  return h("p.passing", { title: `${words} (${item.code})` }, icon("again"), h("span.clip", {}, words), h("span.faint", {}, [which, again].filter(Boolean).join(" · ")));
 }

@@ -2,7 +2,7 @@ import { count } from "../dom/format.js";
 import { h, icon, say } from "../dom/h.js";
 import { PLACES, RAIL } from "../router.js";
 
-const TABS = [["talk", "Talk", "talk"], ["board", "Board", "board"], ["approvals", "Approvals", "inbox"], ["threads", "Threads", "menu"]];
+const TABS = [["talk", "Talk", "talk"], ["board", "Board", "board"], ["approvals", "Approvals", "inbox"], ["threads", "Menu", "menu"]];
 
 /** The rail: name, places, threads, account, health and the reference of the HTTP calls. On a phone its first places are tabs at the foot. */
 export class NavBar {
@@ -21,7 +21,8 @@ export class NavBar {
   /** Mark the current place and tab. */
   mark(place, tab) {
     for (const link of this.links) setCurrent(link, link.dataset.place === place);
-    for (const button of this.tabs.children) setCurrent(button, button.dataset.tab === tab);
+    const isTab = TABS.some(([name]) => name === tab); // the menu leads to all other places
+    for (const button of this.tabs.children) setCurrent(button, button.dataset.tab === (isTab ? tab : "threads"));
   }
 
   /** How many questions wait for this person, where the page has read them; the board knows their runs alone. */

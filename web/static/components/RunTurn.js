@@ -3,6 +3,7 @@ import { paintSoon } from "../dom/paint.js";
 import { copyButton } from "../dom/copyButton.js";
 import { cost, exactly, plural, tokens, took } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
+import { addressOf } from "../router.js";
 import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOpen, isOver } from "../state/story.js";
 import { ownerOf } from "../state/me.js";
@@ -266,19 +267,23 @@ function endLine(story, act) {
     end.cost_usd !== undefined && cost(end.cost_usd),
     end.steps > 1 && plural(end.steps, "step"),
   ];
-  const shown = [...facts, story.run_id && idButton(story), copyAnswer(story), endActions(story, act)].filter(Boolean).map((fact) => h("span", {}, fact));
+  const shown = [...facts, story.run_id && idButton(story), story.run_id && timeline(story), copyAnswer(story), endActions(story, act)].filter(Boolean).map((fact) => h("span", {}, fact));
   return h(`p.end.is-${status}`, { title: exactly(story.lastAt ?? story.createdAt) }, icon(status), h("span.facts", {}, shown));
 }
 
 // What `./callboard watch`, `approve` and HTTP ask for.
 function runId(story) {
-  return story.run_id && h("p.run-line", {}, idButton(story));
+  return story.run_id && h("p.run-line.row", {}, idButton(story), timeline(story));
+}
+
+function timeline({ run_id: runId }) {
+  return h("a.quiet", { href: addressOf("/run/:runId", { runId }), title: "What the run did, step by step" }, "Timeline");
 }
 
 function idButton({ run_id: id }) {
-  const button = copyButton(() => id, id);
+  const button = copyButton(() => id, `run …${id.slice(-6)}`);
   button.classList.add("run-id");
-  button.title = "Copy this run's id";
+  button.title = `Copy this run's id: ${id}`;
   return button;
 }
 

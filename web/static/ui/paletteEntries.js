@@ -40,19 +40,19 @@ export function runEntry(runId, title, note, icon = "running") {
 
 /** @type {(app: any) => [string, () => void][]} */
 function talkCommands(app) {
-  const { openStory } = app.conversation;
-  const commands = /** @type {[string, () => void][]} */ ([["Write a message", () => app.composer.focus()], ["Search threads", () => app.threads.search.focus()]]);
-  if (app.conversation.stories.length) commands.unshift(["Copy the conversation as Markdown", () => app.chat.head.copy.click()]);
-  if (openStory?.run_id) commands.unshift(["Show the run's timeline", () => goTo(addressOf("/run/:runId", { runId: openStory.run_id }))], ["Stop the run", () => app.conversation.stop()]);
+  const { talk } = app, { openStory } = talk.conversation;
+  const commands = /** @type {[string, () => void][]} */ ([["Write a message", () => talk.composer.focus()], ["Search threads", () => app.threads.search.focus()]]);
+  if (talk.conversation.stories.length) commands.unshift(["Copy the conversation as Markdown", () => talk.chat.head.copy.click()]);
+  if (openStory?.run_id) commands.unshift(["Show the run's timeline", () => goTo(addressOf("/run/:runId", { runId: openStory.run_id }))], ["Stop the run", () => talk.conversation.stop()]);
   return commands;
 }
 
 /** @type {(app: any, agentId: string) => void} */
 function talkWith(app, agentId) {
   goTo("#/");
-  app.choose(agentId);
+  app.talk.agent.choose(agentId);
   // The place is shown when the address has changed.
-  setTimeout(() => app.composer.focus());
+  setTimeout(() => app.talk.composer.focus());
 }
 
 /** @type {(hash: string) => void} */

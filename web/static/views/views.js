@@ -44,6 +44,11 @@ export class Views {
     this.view = null;
   }
 
+  /** The heading of the view that is shown, or the view's own name before it has one. */
+  get title() {
+    return this.element.querySelector("h1")?.textContent || (this.view?.title ?? "");
+  }
+
   /** @param {string} name whether a place has a view */
   has(name) {
     return name in MODULES;

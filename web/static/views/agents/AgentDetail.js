@@ -59,7 +59,7 @@ export function AgentDetail({ app, id, item, query, onChange }) {
 /** @type {(app: any, id: string, agent: any) => any[]} */
 function headOf(app, id, agent) {
   if (agent?.name === undefined) return [h("h2", { dir: "auto" }, visible(id))];
-  const talk = () => app.choose(id);
+  const talk = () => app.talk.agent.choose(id);
   return [
     h("div.detail-title", {}, h("h2", { dir: "auto" }, visible(agent.name)), h("div.row", {}, h("a.btn.go", { href: "#/", onclick: talk }, icon("talk"), "Talk to it"), h("a.btn", { href: addressOf("/board", {}, { agent: id }) }, "Its runs"))),
     agent.description && h("p.detail-about", { dir: "auto" }, visible(agent.description)),

@@ -1,0 +1,78 @@
+"""What belongs to the place that is shown: its keys, the window's title, where the skip link leads."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.answering import Counter
+from tests.browser.visitor import Visitor
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def page_url(counter: Counter) -> str:
+    return counter.url
+
+
+def test_a_key_of_the_conversation_does_nothing_where_a_view_is_shown(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting()
+    visitor.opens(f"#/thread/{thread_id}")
+    expect(visitor.stop).to_be_visible()
+    visitor.page.evaluate("location.hash = '#/fleet'")
+    expect(visitor.page.get_by_role("heading", name="The fleet")).to_be_visible()
+
+    visitor.presses("s", "a", "r", "c", "n")
+
+    expect(visitor.page.locator(".welcome")).to_be_visible()  # `n` leads to it, behind the others
+    assert visitor.asks(f"/v1/runs/{run_id}")["status"] == "waiting"
+
+
+def test_the_window_is_called_as_what_is_shown(visitor: Visitor, counter: Counter) -> None:
+    _, thread_id = counter.waiting(text="Send the invoice.")
+    for place, title in (
+        (f"#/thread/{thread_id}", "◐ Send the invoice. — Callboard"),
+        ("#/board", "The board — Callboard"),
+        ("#/board?as=lanes", "The board — Callboard"),
+        ("#/fleet", "The fleet — Callboard"),
+        ("#/", "New conversation — Callboard"),
+    ):
+        visitor.page.goto(f"{visitor.url}/{place}")
+        expect(visitor.page).to_have_title(title)
+
+
+@pytest.mark.parametrize(
+    ("place", "focused"), [("#/", "textarea"), ("#/fleet", "#view"), ("#/board?as=lanes", "#board")]
+)
+def test_the_skip_link_leads_to_what_is_shown(visitor: Visitor, place: str, focused: str) -> None:
+    visitor.page.goto(f"{visitor.url}/{place}")
+    expect(visitor.page.locator(focused).first).to_be_visible()
+
+    visitor.page.get_by_text("Skip to the content").press("Enter")
+
+    expect(visitor.page.locator(focused).first).to_be_focused()
+
+
+def test_going_back_closes_what_lies_over_the_page(visitor: Visitor) -> None:
+    visitor.opens("#/")
+    visitor.page.evaluate("location.hash = '#/fleet'")
+    visitor.page.evaluate("document.activeElement.blur()")
+    visitor.presses("?")
+    expect(visitor.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+
+    visitor.page.go_back()
+
+    expect(visitor.page.locator(".welcome")).to_be_visible()
+    expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_run_of_the_conversation_leads_to_its_timeline(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.waiting()
+    visitor.opens(f"#/thread/{thread_id}")
+
+    visitor.turns.get_by_role("link", name="Timeline").click()
+
+    expect(visitor.page).to_have_url(re.compile(f"#/run/{run_id}$"))
