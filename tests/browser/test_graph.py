@@ -233,6 +233,7 @@ def test_a_workflow_is_started_with_its_form_and_its_items_are_shown(caller: Vis
     caller.page.reload()
 
     expect(caller.page.locator(".graph-summary")).to_have_text(before, timeout=PATIENCE_MS)
+    expect(caller.turns.get_by_text("Events in month 6")).to_have_count(1)  # not once more as a field of the output
 
 
 def test_what_waits_for_a_person_continues_where_the_answer_leads(caller: Visitor) -> None:

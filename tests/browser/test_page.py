@@ -75,7 +75,7 @@ def test_choosing_an_agent_and_typing_brings_its_answer(visitor: Visitor) -> Non
 
     expect(visitor.answer.last).to_contain_text("391")
     expect(visitor.turns.last.locator(".end")).to_have_text(
-        re.compile(r"succeeded.+ m?s\d+ tokens in, \d+ out3 stepsrun_\w+$")
+        re.compile(r"succeeded.+ m?s\d+ tokens in, \d+ out3 stepsrun …\w{6}Timeline")
     )
     expect(visitor.page.locator(".head .state")).to_have_text("succeeded")
 

@@ -181,12 +181,12 @@ export class RunTurn {
     return Notice({ title: "Not sent", text: errorWords(error), code: error.code, actions: [["Send again", () => this.onAgain(this.story)], ["Edit", () => this.onEdit(this.story)]] });
   }
 
-  // A structured answer that no message showed.
+  // A structured answer that no message showed, without the texts that stand above it.
   #output(story) {
     const { output } = story.end ?? {};
-    if (output === null || typeof output !== "object") return null;
-    const shown = story.items.some((item) => this.#views.get(item.key)?.structured);
-    return shown ? null : LLMResponse(output);
+    if (output === null || typeof output !== "object" || story.items.some((item) => this.#views.get(item.key)?.structured)) return null;
+    const fields = Object.entries(output).filter(([, value]) => !story.items.some(({ kind, text }) => kind === "text" && text === value));
+    return fields.length > 0 && LLMResponse(Array.isArray(output) ? output : Object.fromEntries(fields));
   }
 }
 
