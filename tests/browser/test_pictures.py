@@ -31,3 +31,13 @@ def test_each_picture_is_shown_by_a_document() -> None:
     texts = "".join(file.read_text() for file in (ROOT / "README.md", DOCS / "page.md"))
 
     assert [name for name in sizes(DOCS) if name not in texts] == []
+
+
+def test_each_view_stands_beside_its_drawing() -> None:
+    text, views = (DOCS / "pictures.md").read_text(), [path.name for path in (DOCS / "pictures").glob("*.png")]
+
+    rows = [f"(pictures/drawings/{name}) | ![" in text and f"(pictures/{name}) |" in text for name in views]
+
+    assert views
+    assert all(rows)
+    assert sorted(path.name for path in (DOCS / "pictures" / "drawings").iterdir()) == sorted(views)
