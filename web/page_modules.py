@@ -23,6 +23,12 @@ EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) (\w+))",
 EXPORTED = re.compile(r'^export \{ ([^}]+) \}(?: from "([^"]+)")?;$', re.MULTILINE)
 LATER = re.compile(r'\bimport\("([^"]+)"\)')
 STATIC = "/static/"
+QUOTED = re.compile(
+    r"""(`.*`|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+    r"""|(?:^|(?<=[(\[{,;=:!&|?>])|(?<=[(\[{,;=:!&|?>] )|(?<=return ))/(?:[^/\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])+/)"""
+)
+"""The strings, templates and patterns of a line; what stands between two templates is taken for a part of them."""
+SPACED = re.compile(r" ?([{}()\[\],;:=<>?&|*!]+) ?")
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
@@ -166,12 +172,12 @@ class JoinedModules:
             yield from filter(None, (self._shared_line(name, names).lstrip() for name in taken))
 
     def _body(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield a module's lines with their numbers, from 0: without empty ones, indents, imports and exports."""
+        """Yield a module's lines with their numbers, from 0: without empty ones, spaces, imports and exports."""
         text = IMPORT.sub(lambda match: self._import(name, match[1], match[2]), self.modules[name])
         text = LATER.sub(lambda match: self._later(name, match), EXPORTED.sub("", EXPORT.sub("", text)))
         for number, line in enumerate(text.split("\n")):
             if line and not line.isspace():
-                yield number, line.lstrip(" ")  # no module has a template over several lines, in which spaces count
+                yield number, _packed(line.strip(" "))  # no module has a template over several lines
 
     def _import(self, name: str, words: str, path: str) -> str:
         """Return the statement for what a module imports and does not stand in its file."""
@@ -193,6 +199,11 @@ class JoinedModules:
                 values |= {word: f"${self._numbers[_beside(name, path)]}.{word}" for word in words.split(", ")}
         pairs = (word if word == value else f"{word}: {value}" for word, value in values.items())
         return f"return {{ {', '.join(pairs)} }};"
+
+
+def _packed(line: str) -> str:
+    """Return a line without the spaces beside signs; those in strings, templates and patterns stay."""
+    return "".join(part if index % 2 else SPACED.sub(r"\1", part) for index, part in enumerate(QUOTED.split(line)))
 
 
 def _beside(name: str, path: str) -> str:

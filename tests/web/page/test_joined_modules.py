@@ -74,6 +74,22 @@ def test_joined_modules_are_the_same_objects_for_all_that_import_them(module: Mo
     }
 
 
+def test_spaces_are_left_out_but_for_those_in_strings_templates_and_patterns() -> None:
+    lines = [
+        'const a = "b = { c }", d = /[/"] , {2}/.test(a) ? 1 : -1;',
+        'say(`e, ${f ? ` g, ${"h"} ` : ""} , i`, k, "l");',
+        "return /m , n/.test(o) && p / 2 > q / 3;",
+    ]
+
+    texts = JoinedModules({"a.js": "\n".join(lines)}, {"first.js": ["a.js"]}).texts()
+
+    assert texts["first.js"].split("\n")[1:4] == [
+        'const a="b = { c }",d=/[/"] , {2}/.test(a)?1:-1;',
+        'say(`e, ${f ? ` g, ${"h"} ` : ""} , i`,k,"l");',
+        "return /m , n/.test(o)&&p / 2>q / 3;",
+    ]
+
+
 @pytest.mark.parity
 def test_files_of_two_versions_are_not_mixed(module: Module, tmp_path: Path) -> None:
     texts = JoinedModules(MODULES, {"first.js": FIRST, "later.js": LATE}).texts()
