@@ -6,7 +6,12 @@ import re
 
 import pytest
 from playwright.sync_api import expect
+from sqlalchemy import func, insert, select
 
+from bus.journal.log.events import event_row
+from bus.payloads import ChildPayload
+from config.clock import stamp
+from config.database.tables import events
 from tests.browser.answering import Counter
 from tests.browser.visitor import Visitor
 
@@ -76,3 +81,21 @@ def test_a_run_of_the_conversation_leads_to_its_timeline(visitor: Visitor, count
     visitor.turns.get_by_role("link", name="Timeline").click()
 
     expect(visitor.page).to_have_url(re.compile(f"#/run/{run_id}$"))
+
+
+def test_a_child_run_unfolds_inside_of_its_parent_and_is_answered_there(visitor: Visitor, counter: Counter) -> None:
+    child_id, _ = counter.waiting(text="Look up order 1042.")
+    run_id, thread_id = counter.waiting()
+    with counter.journal.database.write() as connection:
+        last = connection.execute(select(func.max(events.c.seq)).where(events.c.run_id == run_id)).scalar_one()
+        child = ChildPayload(seq=last + 1, at=stamp(), child_run_id=child_id, agent="support", status="waiting")
+        connection.execute(insert(events), [event_row(child, run_id, thread_id, 1)])
+    visitor.opens(f"#/thread/{thread_id}")
+
+    visitor.page.get_by_text("support was asked").click()
+
+    nested = visitor.page.locator(".child-run .run-turn")
+    expect(nested).to_contain_text("I have the order in front of me.")
+    nested.locator("[data-key=run_again]").click()
+    expect(nested.locator(".ask")).to_contain_text("decided by you")
+    expect(visitor.page.locator(".ask")).to_have_count(2)

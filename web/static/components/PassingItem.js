@@ -1,10 +1,10 @@
 import { fill, h, icon } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
 
-const LINES = { child: childLine, control: controlLine, handover: handoverLine, history: historyLine };
+const LINES = { control: controlLine, handover: handoverLine, history: historyLine };
 const STATES = { consumed: "delivered", undelivered: "not delivered" };
 
-/** What happened to the run beside its answer, as one line: child runs, controls, hand-overs, changes of the past. */
+/** What happened to the run beside its answer, as one line: controls, hand-overs, changes of the past. */
 export class PassingItem {
   constructor() {
     this.element = h("p.passing");
@@ -15,10 +15,6 @@ export class PassingItem {
     fill(this.element, LINES[item.kind]?.(item) ?? []);
     this.element.hidden = !this.element.childNodes.length;
   }
-}
-
-function childLine(item) {
-  return [icon(item.status), h("span", {}, `${visible(item.agent)} was asked`), h("span.faint", {}, item.status)];
 }
 
 // The end of the run shows a stop. The text of a steer is the person's own.

@@ -9,6 +9,7 @@ import { isOpen, isOver } from "../state/story.js";
 import { ownerOf } from "../state/me.js";
 import { errorWords, stateWords, waitWords } from "../state/words.js";
 import { ArgumentList } from "./ArgumentList.js";
+import { ChildItem } from "./ChildItem.js";
 import { DecisionList } from "./DecisionList.js";
 import { ErrorItem } from "./ErrorItem.js";
 import { LLMResponse, parseStructured } from "./LLMResponse.js";
@@ -21,7 +22,7 @@ import { ThinkingItem } from "./ThinkingItem.js";
 import { ToolCard } from "./ToolCard.js";
 import { copyAnswer, endActions, QueuedActions } from "./TurnActions.js";
 
-const VIEWS = { text: TextItem, thinking: ThinkingItem, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem, tool: ToolCard };
+const VIEWS = { text: TextItem, thinking: ThinkingItem, error: ErrorItem, child: ChildItem, control: PassingItem, handover: PassingItem, history: PassingItem, tool: ToolCard };
 const LOAD_AGAIN_MS = 2000;
 const LONG_INPUT = 1200;
 // What is called for an item of a FOR_EACH, thousands of times perhaps, stands in the panels of the graph.
