@@ -2,8 +2,8 @@
 
     PYTHONPATH=. .venv/bin/python -m tests.bench.page_memory [--minutes 60]
 
-A line each tenth of the time says how much the heap of each page holds behind a garbage collection, and how many nodes
-its document has. The answer's text is the reader's own, and grows: its characters stand beside the heap.
+A call of a model ends after 30 minutes, so the answer grows for half of an hour. A line each tenth of the time says how
+much the heap of each page holds behind a garbage collection, how many nodes its document has, and how much text.
 """
 
 from __future__ import annotations
