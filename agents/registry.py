@@ -208,6 +208,11 @@ class AgentRegistry:
             first.setdefault(path.stem, path)
         return list(first.values())
 
+    def hidden(self) -> list[tuple[Path, Path]]:
+        """Return each file that is not read since a folder before has one with its id: that one, and the file."""
+        first = {path.stem: path for path in self._files()}
+        return [(first[path.stem], path) for path in yaml_files(self._folders) if first[path.stem] != path]
+
     def _find(self, agent_id: str) -> Path | None:
         if not AGENT_ID.fullmatch(agent_id) or agent_id.startswith("."):
             return None

@@ -10,7 +10,7 @@ from bus.journal.on_demand import on_demand
 if TYPE_CHECKING:
     from bus.journal.live.database_id import database_id, is_shared
     from bus.journal.ownership.claims import pool_problem
-    from bus.journal.ownership.tools import LoadedTool, ToolMetadata
+    from bus.journal.ownership.tools import LoadedTool, ToolMetadata, Tools
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
     from bus.journal.storage.agent_versions import AgentVersions, Aliases
     from bus.journal.storage.mcp import McpLogins, SealedLogin

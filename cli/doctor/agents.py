@@ -31,6 +31,7 @@ from config.definitions.workflows.fields import WorkflowDefinition
 from config.errors import CallboardError
 from config.settings import Settings
 from web.doctor import Verdicts, fail, ok, warn
+from web.doctor.agents import hidden_files
 from web.doctor.database import is_there
 
 PROBE, PROBE_TOKENS = "Reply with the word: yes", 64
@@ -41,7 +42,8 @@ PARTS = ("connect_s", "first_token_s", "between_chunks_s")
 
 def check_agents(settings: Settings) -> Verdicts:
     """Yield the problems of each agent, and whether the default agent exists."""
-    definitions, serving = AgentRegistry(settings.agent_folders).all(), _serving(settings)
+    registry = AgentRegistry(settings.agent_folders)
+    definitions, serving = registry.all(), _serving(settings)
     problems: list[Problem] = []
     for definition in definitions:
         if isinstance(definition, DefinitionInvalid):
@@ -51,6 +53,7 @@ def check_agents(settings: Settings) -> Verdicts:
         else:
             problems.extend(deep_check(definition, settings, None, serving))
     yield from (("fail" if problem.severity == "error" else "warn", str(problem)) for problem in problems)
+    yield from hidden_files(registry)
     usable = [definition for definition in definitions if isinstance(definition, AgentDefinition)]
     for definition in usable:
         yield from timeouts(definition)

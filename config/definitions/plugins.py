@@ -99,6 +99,13 @@ class PluginLoader(Generic[T]):
             return listed[name]
         raise self._unknown(name, sorted({*entries, *listed, *self.others(settings)}), settings)
 
+    def unknown(self, name: str, settings: Settings) -> Permanent | None:
+        """Return the error of a short name that nothing has, or None; nothing is imported, so no plugin is known."""
+        if ":" in name or settings.plugin_paths:
+            return None
+        names = self.names(settings)
+        return None if name in names else self._unknown(name, names, settings)
+
     def names(self, settings: Settings) -> list[str]:
         """Return the short names a definition may use, sorted; only what the settings list is imported."""
         return sorted({*self.entries(settings), *self.listed(settings), *self.others(settings)})
@@ -138,18 +145,15 @@ class PluginLoader(Generic[T]):
             raise self.error(f"{self.noun} '{path}' {error}{remedy}", name=path) from error
 
     def _unknown(self, name: str, names: list[str], settings: Settings) -> Permanent:
+        path = f"write a dotted path, package.module:{self.attribute}.{restart_this()}"
         if name in shipped_entries(f"callboard.{self.noun}s") and not settings.builtins:
-            remedy = f"it ships with Callboard, but CALLBOARD_BUILTINS turns the shipped {self.noun}s off; turn them on"
+            off = f"it ships with Callboard, but CALLBOARD_BUILTINS turns the shipped {self.noun}s off"
+            problem = f": {off}; turn them on, or {path}"
         else:
-            listing = ", ".join(f"'{other}'" for other in names) or "none"
             near = did_you_mean(name, names) or with_colon(name, settings)
-            remedy = f"known {self.noun}s: {listing}.{near} Name a known one"
-        return self.error(
-            f"{self.noun} '{name[:80]}' is not known: {remedy}, or write a dotted path, "
-            f"package.module:{self.attribute}.{restart_this()}",
-            name=name,
-            known=names,
-        )
+            listing = ", ".join(f"'{other}'" for other in names) or "none"
+            problem = f".{near} Name a known one, or {path} Known {self.noun}s: {listing}."
+        return self.error(f"{self.noun} '{name[:80]}' is not known{problem}", name=name, known=names)
 
 
 @lru_cache(maxsize=8)

@@ -57,6 +57,7 @@ def test_one_of_many_agents_is_found_by_keyboard(visitor: Visitor) -> None:
     visitor.opens("#/agents")
     rows = visitor.page.get_by_role("list", name="Agents").get_by_role("link")
     expect(rows).to_have_count(51)
+    expect(rows.filter(has_text="modle: there is no such field")).to_have_count(1)
 
     visitor.presses("/")
     visitor.page.keyboard.type("box 31")

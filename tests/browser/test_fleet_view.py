@@ -73,6 +73,7 @@ def test_workers_are_shown_with_what_is_wrong_with_each(visitor: Visitor, counte
     expect(rows.filter(has_text="n_gone")).to_contain_text("lost: no sign for 1 min")
     expect(rows.filter(has_text="n_full")).to_contain_text("full")
     expect(rows.filter(has_text="n_full")).to_contain_text("<img src=x onerror=alert(1)>⟨U+202E⟩gnp")
+    expect(part(visitor, "Doctor")).to_contain_text("1 worker was lost within an hour (oslo-1 process 7)")
     assert visitor.complaints == []
 
 

@@ -273,6 +273,19 @@ def test_an_agent_with_a_tool_that_is_not_allowed_is_named_beside_the_others(cli
     assert client.get("/health").status_code == 200
 
 
+def test_a_tool_that_nothing_knows_is_named_with_its_line_also_by_the_doctor(client, settings: Settings) -> None:
+    path = settings.agent_folders[0] / "odd.yaml"
+    path.write_text("name: Odd\nmodel: demo/assistant\nsystem_prompt: y\ntools: [calculater]\n")
+
+    (problem,) = client.get("/v1/agents").json["problems"]
+    findings = client.get("/v1/doctor").json["findings"]
+
+    assert problem["detail"].startswith(
+        f"{path}:4: tools[0]: tool 'calculater' is not known. Did you mean 'calculator'?"
+    )
+    assert ("fail", problem["detail"]) in [(f["state"], f["sentence"]) for f in findings if f["check"] == "agents"]
+
+
 def test_tools_of_servers_and_applications_are_no_modules(client, settings: Settings) -> None:
     fields = (
         "name: Odd\nmodel: demo/assistant\nsystem_prompt: y\ntools: ['mcp:shop/find', 'mcp:shop', 'celery:shop.pay']\n"

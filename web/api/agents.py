@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flask import Blueprint, Response
@@ -14,9 +13,7 @@ from agents.errors import WORKFLOW_MISSED, AgentUnknown
 from agents.models.auto import resolve_model
 from agents.tools.mcp.server_states import fleet_states
 from bus.identity.access import may_start, sees_agent
-from config.definitions.dotted_path import NotImportable, require_allowed
-from config.definitions.errors import DefinitionInvalid, ToolUnknown
-from config.definitions.loading import is_of_workflow
+from config.definitions.errors import DefinitionInvalid
 from config.ids import canonical_digest
 from web.api.answers import answer
 from web.auth.authentication import current_principal
@@ -70,8 +67,6 @@ class AgentList(Answer):
 
 
 agents = Blueprint("agents", __name__)
-_ELSEWHERE = ("celery:", "mcp:")
-"""How the tools are named of which no module is imported: operators' files say what may be used of them."""
 
 
 class WhichAgents(Input):
@@ -84,32 +79,34 @@ class WhichAgents(Input):
 @agents.get("/v1/agents")
 @call({200: AgentList})
 def many(query: WhichAgents) -> Response:
-    """Return the agents that the caller may start; administrators of the tenant ``default`` also see each problem.
+    """List the agents that the caller may start, by name; administrators of the tenant ``default`` also see problems.
 
     No tool is imported.
     """
+    from web.doctor.agents import refused_tool  # with all that knows tools, which the first request needs
+
     principal, registry = current_principal(), current_process().runner.registry
     default = current_process().settings.default_agent
+    database = current_process().journal.database
     usable, problems = [], problems_of(registry, of_workflows=False)
     for definition in registry.usable():
         if definition.is_workflow:
             continue
-        if problem := _refused_tool(definition):
-            problems.append(problem)
+        if problem := refused_tool(definition, current_process().settings, database):
+            problems.append(problem._asdict())
         elif not (definition.listed or query.unlisted or definition.id == default):
             continue
         elif sees_agent(principal, definition) and may_start(principal, definition):
             usable.append(agent_data(definition))
+    usable.sort(key=lambda agent: agent["name"].casefold())
     return answer({"agents": usable, "problems": problems if registry.shows_problems(principal) else []})
 
 
 def problems_of(registry: AgentRegistry, *, of_workflows: bool) -> list[dict[str, Any]]:
     """Return the files of agents, or those of workflows, that cannot be used; for those who see problems."""
-    return [
-        {"id": Path(str(error.facts["file"])).stem, "code": error.code, "detail": str(error)}
-        for error in registry.all()
-        if isinstance(error, DefinitionInvalid) and is_of_workflow(error) == of_workflows
-    ]
+    from web.doctor.agents import broken_files
+
+    return [broken._asdict() for broken in broken_files(registry, of_workflows=of_workflows)]
 
 
 @agents.get("/v1/agents/<agent_id>")
@@ -143,17 +140,6 @@ def agent_data(agent: AgentDefinition) -> dict[str, Any]:
 
 BROKEN = "Its file cannot be used, so version {version} serves; `./callboard agents` says what is wrong."
 """For each principal that sees the agent; the problem itself names files, which are for administrators."""
-
-
-def _refused_tool(agent: AgentDefinition) -> dict[str, Any] | None:
-    """Return the problem of a tool path that the settings do not allow; no tool is imported."""
-    for path in agent.tools:
-        try:
-            if ":" in path and not path.startswith(_ELSEWHERE):
-                require_allowed(path, current_process().settings)
-        except NotImportable as error:
-            return {"id": agent.id, "code": ToolUnknown.code, "detail": f"{agent.file}: tool '{path}' {error}"}
-    return None
 
 
 tools = Blueprint("tools", __name__)

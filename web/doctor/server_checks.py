@@ -24,6 +24,7 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         "workers": "web.doctor.workers:check_workers",
         "queues": "web.doctor.queues:check_queues",
         "observers": "web.doctor.observers:check_feeding",
+        "agents": "web.doctor.agents:check_files",
         "versions": "web.doctor.versions:check_versions",
         "waiting runs": "web.doctor.versions:check_waiting_runs",
     }

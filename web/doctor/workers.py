@@ -33,8 +33,8 @@ _NO_MODULES = ("celery:", "mcp:")
 def check_workers(settings: Settings, database: Database) -> Verdicts:
     """Yield the problems of the live workers, and of this machine's clock."""
     workers = Workers(database).alive()
-    findings = [*hosts(workers, database), *releases(workers), *outdated(settings, workers)]
-    findings += [*abandoned(workers), *keys(workers)]
+    findings = [*hosts(workers, database), *lost(Workers(database).listed())]
+    findings += [*releases(workers), *outdated(settings, workers), *abandoned(workers), *keys(workers)]
     if not database.is_sqlite:  # SQLite uses the caller's clock
         findings += clocks([*workers, {"skew_ms": own_skew_ms(database)}])
         with database.read() as connection:
@@ -53,6 +53,17 @@ def hosts(workers: Iterable[Worker], database: Database) -> Verdicts:
             f"workers of {len(names)} machines ({', '.join(names)}) use one SQLite file; SQLite's locks and the "
             "leases' clock work on one machine only, so runs are executed twice or lost. Stop the workers of all "
             "machines but one, or move to Postgres (CALLBOARD_DATABASE_URL)."
+        )
+
+
+def lost(workers: Iterable[Worker]) -> Verdicts:
+    """Yield a warning if workers of the last hour ended without a word."""
+    names = [f"{visible(worker['host'])} process {worker['pid']}" for worker in workers if worker["state"] == "lost"]
+    if names:
+        what = "worker was" if len(names) == 1 else "workers were"
+        yield warn(
+            f"{len(names)} {what} lost within an hour ({', '.join(names)}): killed, out of memory, or cut off. Others "
+            "continue their runs; the log of that machine says why, and `./callboard worker` starts another."
         )
 
 

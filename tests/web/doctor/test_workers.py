@@ -2,6 +2,7 @@ import os
 from socket import gethostname
 
 import pytest
+from sqlalchemy import text
 
 from bus.journal.stores import WorkerRow, Workers, pool_problem
 from config.clock import epoch_ms
@@ -28,6 +29,17 @@ def test_workers_of_two_machines_on_one_sqlite_file_are_refused(settings, alive)
     assert verdict == "fail"
     assert "2 machines (alpha, beta)" in text
     assert "CALLBOARD_DATABASE_URL" in text
+
+
+def test_a_worker_that_was_killed_is_reported_for_an_hour(settings, database, alive):
+    alive("own_1", host="alpha")
+    with database.write() as connection:
+        connection.execute(text("UPDATE workers SET seen_ms = seen_ms - 60000"))
+    alive("own_2")
+
+    verdict, sentence = only(check_workers(settings))
+
+    assert (verdict, "1 worker was lost within an hour (alpha process 7)" in sentence) == ("warn", True)
 
 
 def test_a_worker_of_another_release_is_reported(settings, alive):

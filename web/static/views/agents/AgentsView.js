@@ -30,7 +30,7 @@ export function open(/** @type {any} */ app) {
 /** @type {(answer: {agents: any[], problems: any[]}) => import("../../ui/List.js").ListRow[]} */
 function rowsOf({ agents, problems }) {
   const ids = new Set(agents.map(({ id }) => id));
-  const broken = problems.filter(({ id }) => !ids.has(id)).map(({ id, code }) => ({ key: id, title: id, note: code, href: hrefOf(id), sign: "failed", signWords: "cannot be used" }));
+  const broken = problems.filter(({ id }) => !ids.has(id)).map(({ id, detail }) => ({ key: id, title: id, note: detail.replace(/^\S*\//, ""), href: hrefOf(id), sign: "failed", signWords: "cannot be used" }));
   const names = agents.map(({ name }) => name.trim().toLocaleLowerCase());
   const usable = agents.map((/** @type {any} */ agent) => ({
     key: agent.id,
@@ -41,7 +41,6 @@ function rowsOf({ agents, problems }) {
     href: hrefOf(agent.id),
     ...(agent.problem && { sign: "waiting", signWords: "serves an earlier version" }),
   }));
-  usable.sort((/** @type {any} */ a, /** @type {any} */ b) => a.title.localeCompare(b.title, undefined, { numeric: true }));
   return [...(broken.length ? [{ key: " broken", title: "Cannot be used", isHeading: true }, ...broken, { key: " usable", title: "Can be used", isHeading: true }] : []), ...usable];
 }
 

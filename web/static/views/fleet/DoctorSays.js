@@ -19,7 +19,7 @@ export class DoctorSays {
     const well = findings.filter(({ state }) => state === "ok");
     const others = [...findings.filter(({ state }) => state === "fail"), ...findings.filter(({ state }) => state === "warn")];
     fill(this.element,
-      h("p.soft", {}, others.length ? `${plural(well.length, "check")} ${well.length === 1 ? "passes" : "pass"}, ${count(others.length)} ${others.length === 1 ? "does" : "do"} not.` : `All is well: ${plural(well.length, "check")} ${well.length === 1 ? "passes" : "pass"}.`),
+      h("p.soft", {}, others.length ? `${plural(well.length, "check")} ${well.length === 1 ? "passes" : "pass"}, ${count(others.length)} ${others.length === 1 ? "does" : "do"} not.` : `All ${plural(well.length, "check")} pass.`),
       others.map(finding),
       h("details", {}, h("summary", {}, "What was checked"), h("ul", {}, well.map(({ check, sentence: text }) => h("li", {}, h("b", {}, check), " ", withCode(visible(text)))))));
   }
