@@ -186,9 +186,8 @@ class ApprovalInbox:
             self._send(question, answer)
 
     def _address(self, question: Question, screen: Screen) -> None:
-        handle = self._runner.handle(question["run_id"])
         base = self._runner.settings.public_url or ""
-        self._note = f"{base.rstrip('/')}/#{run_route(handle)}  (./callboard open {question['run_id']})"
+        self._note = f"{base.rstrip('/')}/#{run_route(question['run_id'])}  (./callboard open {question['run_id']})"
 
     def _decide(self, question: Question, decision: str, **parts: Any) -> None:
         if decision not in question["decisions"]:

@@ -18,10 +18,8 @@ from agents.runner import Runner
 from cli import options
 from cli.commands.approve import typed_answer
 from cli.commands.run import settle_run
-from cli.main import wants_no_colour
 from cli.open_runner import open_runner
 from cli.output.following import follow, print_delivery
-from cli.output.markdown import Markdown
 from cli.output.quoted import hanging
 from cli.output.transcript import WAITING, Transcript
 from config.errors import CallboardError
@@ -115,9 +113,9 @@ class Conversation:
             handle = self._runner.run(text, self._agent, thread_id=self._thread_id)
             self._thread_id, self._run_id = handle.thread_id, handle.run_id
             print_delivery(handle)
-            renders = sys.stdout.isatty() and not wants_no_colour()
-            transcript = Transcript(handle.run_id, response=Markdown(sys.stdout) if renders else None)
-            status = follow(handle, is_stoppable=True, answer=lambda: _answered(handle), transcript=transcript)
+            status = follow(
+                handle, is_stoppable=True, answer=lambda: _answered(handle), transcript=Transcript(handle.run_id)
+            )
             if status == WAITING:
                 _say(f"the run waits; ./callboard approve {handle.run_id} answers it.")
         except CallboardError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
@@ -11,12 +13,20 @@ from cli.main import COMPLETES, cli
 from config.folders import ROOT
 
 NAME = "callboard"
+SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print what makes SHELL complete commands, options, ids of runs and threads, agents and workflows."""
+@click.argument("shell", type=click.Choice(SHELLS), required=False, metavar="[bash|zsh|fish]")
+def completion(shell: str | None) -> None:
+    """Print what makes a shell complete commands, options, ids of runs and threads, agents and workflows.
+
+    Without a name it is the shell that SHELL names.
+    """
+    shell = shell or Path(os.environ.get("SHELL", "")).name
+    if shell not in SHELLS:
+        own = "./callboard completion"
+        raise click.UsageError(f"name your shell: `{own} bash`, `{own} zsh` or `{own} fish`.")
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(_found_anywhere(kind(cli, {}, NAME, COMPLETES).source()), nl=False)

@@ -73,9 +73,9 @@ def spans_of(run_id: str, form: Form, **flags: object) -> int:
 
 
 def _title(run: Row) -> str:
-    why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
+    why = f"({run['reason']}) " if run.get("reason") and run["status"] != "succeeded" else ""
     mark = {"high": "↑ ", "low": "↓ "}.get(run["priority"], "") + ("↳ " if "parent_run_id" in run else "")
-    return f"{mark}{'⚙ ' if run['kind'] == 'tool' else ''}{run['title']}{why}"
+    return f"{mark}{'⚙ ' if run['kind'] == 'tool' else ''}{why}{run['title']}"
 
 
 def _took(run: Row) -> str | None:
@@ -184,7 +184,7 @@ def runs(
             require_known_agent(runner, words["agent"])
     RUNS.print(rows[:limit], form, empty=NO_MATCH if any(words.values()) or sort != "newest" else NO_RUNS)
     if len(rows) > limit:
-        more = f"these are the first {limit}; there are more: --limit, --since, --status, --agent, …"
+        more = f"these are the {sort} {limit}; there are more: --limit, --since, --status, --agent, …"
         click.secho(more, err=True, dim=True)
     return 0
 

@@ -63,6 +63,7 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     if owner is not None:
         address = serving.page_address(owner.address, settings)
         click.echo(f"Callboard is already up at {address} (process {owner.pid}, state folder {settings.state}).")
+        click.echo(f"It keeps the settings it was started with; `kill -INT {owner.pid}` stops it, then start it anew.")
         return 0
     redis = None if settings.redis_url else plan(settings)
     is_one_process = settings.redis_url is None and redis is None

@@ -92,14 +92,15 @@ def open_page(run_id: str | None, **flags: object) -> int:
         run_id = run_id or _newest(runner)
         if run_id is None:
             return 1
-        settings, handle = runner.settings, runner.handle(run_id)
+        settings = runner.settings
+        runner.journal.readers.runs.row(runner.principal, run_id)
     owner = PidLock(settings.state / "up.lock").owner()
     address = settings.public_url or (owner.address if owner is not None else None)
     if address is None:
         raise click.ClickException(
             f"no page is known: no `./callboard up` runs on {settings.state}. Start it, or set CALLBOARD_PUBLIC_URL."
         )
-    route = serving.run_route(handle)
+    route = serving.run_route(run_id)
     click.echo(f"{address.rstrip('/')}/#{route}")
     if sys.stdout.isatty() and has_browser():
         serving.open_page(serving.page_address(address.rstrip("/"), settings, route), settings)

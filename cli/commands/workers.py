@@ -27,7 +27,8 @@ def _notes(worker: Row) -> Iterator[Note]:
     for tool, number in worker["abandoned"].items():
         yield f"{number} calls of {tool} were given up and have not ended", "yellow"
     for variables, agents in worker["missing_keys"].items():
-        yield f"{variables} is not set; {', '.join(agents)} need it", "yellow"
+        needs = "needs" if len(agents) == 1 else "need"
+        yield f"{variables} is not set; {', '.join(agents)} {needs} it", "yellow"
     for name, server_state in worker["mcp_servers"].items():
         if server_state["state"] != "disabled":
             yield f"MCP server {name}: {state_text(server_state)}", None

@@ -52,7 +52,11 @@ class Markdown:
         first, *others = text.replace("\r\n", "\n").split("\n")
         self._add(first)
         for part in others:
-            self._end_line()
+            if self._line:
+                self._end_line()
+            else:
+                self._end_table()
+                self._raw.write("\n")
             self._add(part)
 
     def end(self) -> None:

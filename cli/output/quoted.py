@@ -20,14 +20,15 @@ UNKNOWN = 10_000
 
 
 class Quoted:
-    """Writes text that arrives in pieces: with bars to a terminal, unchanged to a pipe or a file."""
+    """Writes text that arrives in pieces: with bars to a terminal, word by word, and unchanged to a pipe or a file."""
 
     def __init__(self, stream: TextIO, **style: bool) -> None:
         self._stream = stream
         self._style = style
         self._width = (columns() or UNKNOWN) if stream.isatty() else 0
         self._column = 0
-        self._last = self._held = ""
+        self._last = self._held = self._word = ""
+        self._word_width = 0
         self.rows = 1
         """Rows of the terminal that the unfinished line occupies."""
 
@@ -40,21 +41,40 @@ class Quoted:
             return
         tail = visible(self._last + text)[len(visible(self._last)) :]
         self._last = text[-1]
-        self._put("".join(map(self._placed, tail)) if self._width else tail)
+        self._put("".join(map(self._words, tail)) if self._width else tail)
 
     def end(self) -> None:
-        if self._held:
-            self._put(visible(self._held))
-        self._put("\n")
+        self._put(self._whole_word() + visible(self._held) + "\n")
         self.restart()
 
     def restart(self) -> None:
         """Begin a line: what was written of the last one is replaced."""
         self._column, self._last, self._held, self.rows = 0, "", "", 1
+        self._word, self._word_width = "", 0
 
     def _put(self, text: str) -> None:
         click.secho(text, file=self._stream, nl=False, **self._style) if self._style else self._stream.write(text)
         self._stream.flush()
+
+    def _words(self, character: str) -> str:
+        """Return what can be written after this character: a word is kept until it is whole, or fills a line."""
+        width = width_of(character)
+        if character in " \t\n" or width == 2:  # between two wide ones a line may break
+            word = self._whole_word()
+            return word if character == " " and self._column >= self._width else word + self._placed(character)
+        self._word += character
+        self._word_width += width
+        return self._whole_word() if self._word_width >= self._width - len(BAR) else ""
+
+    def _whole_word(self) -> str:
+        """Return the word that was kept, on a line of its own where this one has no room for it."""
+        word, width = self._word, self._word_width
+        self._word, self._word_width = "", 0
+        before = ""
+        if self._column > len(BAR) and self._column + width > self._width:
+            before, self._column = f"\n{BAR}", len(BAR)
+            self.rows += 1
+        return before + "".join(map(self._placed, word))
 
     def _placed(self, character: str) -> str:
         """Return the character, preceded by a bar at the start of a line and by a line break at the right edge."""

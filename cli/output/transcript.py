@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 import click
 import orjson
+from click.globals import resolve_color_default
 
 from bus.payloads import (
     EXPIRED,
@@ -100,12 +101,13 @@ class Transcript:
         out: TextIO | None = None,
         err: TextIO | None = None,
         still_asked: StillAsked = tuple,
-        response: Quoted | Markdown | None = None,
     ) -> None:
         self._run_id = run_id
         self._out = out or sys.stdout
         self._err = err or sys.stderr
-        self._quoted: dict[str, Quoted | Markdown] = {"response": response or Quoted(self._out)}
+        renders = self._out.isatty() and resolve_color_default() is not False
+        response = Markdown(self._out) if renders else Quoted(self._out)
+        self._quoted: dict[str, Quoted | Markdown] = {"response": response}
         self._quoted |= {"reasoning": Quoted(self._err, dim=True, italic=True), "steer": Quoted(self._err)}
         self._width = columns() if self._err.isatty() else 0
         self._open = ""  # the unfinished line's kind: "response" or "reasoning"

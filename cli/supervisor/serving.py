@@ -8,8 +8,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from bus.identity.credentials.local_token import local_token
 from bus.redis_wire import with_running_redis
@@ -21,9 +20,6 @@ from config.redaction.provider_keys import without_keys
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
 from config.settings import Settings
-
-if TYPE_CHECKING:
-    from agents.handle import RunHandle
 
 BACKLOG = 2048
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
@@ -123,9 +119,9 @@ def page_address(address: str, settings: Settings, route: str = "") -> str:
     return f"{address}/#token={local_token(settings)}{f'&to={route}' if route else ''}"
 
 
-def run_route(handle: RunHandle) -> str:
-    """Return what the page shows a run by."""
-    return f"/thread/{quote(handle.thread_id, safe='')}/run/{handle.run_id}"
+def run_route(run_id: str) -> str:
+    """Return the place of the page that shows a run."""
+    return f"/run/{run_id}"
 
 
 def open_page(page: str, settings: Settings) -> None:

@@ -212,6 +212,18 @@ def test_a_completion_that_cannot_be_made_prints_nothing(state: str, tmp_path: P
     assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize(("shell", "says"), [("/usr/bin/zsh", "=zsh_complete"), ("/bin/csh", "completion fish")])
+def test_without_a_name_it_is_the_shell_that_runs(
+    shell: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHELL", shell)
+
+    status = status_of(["completion"])
+
+    assert says in "".join(capsys.readouterr())
+    assert status == (2 if shell == "/bin/csh" else 0)
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script_that_asks_this_checkout(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["completion", shell]) == 0

@@ -274,7 +274,7 @@ def test_the_address_of_a_run_is_that_of_the_running_page(runner: Runner, state:
     terminal = spawn("open", handle.run_id[-6:])
 
     assert terminal.end() == 0
-    assert f"http://127.0.0.1:8123/#/thread/{handle.thread_id}/run/{handle.run_id}" in terminal.screen
+    assert f"http://127.0.0.1:8123/#/run/{handle.run_id}" in terminal.screen
     lock.release()
 
 

@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 from bus.payloads import (
@@ -90,6 +91,27 @@ def test_an_answer_to_a_pipe_is_the_answer_alone() -> None:
     transcript.take(MessagePayload(seq=2, role="assistant", content="…", message_id="msg_1", step_id="stp_1"))
 
     assert out.getvalue() == "x" * 200 + "\nsecond\n"
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_line_breaks_between_words_and_a_longer_word_at_the_edge(size: int) -> None:
+    text = "word " * 15 + "ANTHROPIC_API_KEY " + "x" * 100 + " end\n"
+
+    lines = printed(*(response(text[at : at + size]) for at in range(0, len(text), size)))
+
+    assert lines[:2] == ["│ " + ("word " * 15), "│ ANTHROPIC_API_KEY "]
+    assert [line.removeprefix("│ ") for line in lines[2:4]] == ["x" * 78, "x" * 22 + " end"]
+
+
+def test_an_answers_markdown_is_rendered_on_a_terminal_and_not_without_colours() -> None:
+    rendered = printed(response("# Orders\n"))
+    context = click.Context(click.Command("run"))
+    context.color = False
+    with context:
+        plain = printed(response("# Orders\n"))
+
+    assert "\x1b[1mOrders" in "".join(rendered)
+    assert plain[0] == "│ # Orders"
 
 
 def test_a_family_in_pieces_stays_one_picture() -> None:

@@ -213,6 +213,20 @@ def test_runs_shows_the_title_on_terminals_of_any_width(
     assert max(len(click.unstyle(line)) for line in listed) <= width
 
 
+def test_a_failed_runs_code_stands_before_the_title(
+    type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.script([Turn(status=400)])
+    type_("run", "tester", "Which five countries have the largest population of all?")
+    capsys.readouterr()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    type_("runs")
+
+    assert "(model_refused) Which" in capsys.readouterr().out
+
+
 def test_detach_without_a_worker_prints_the_id_and_says_that_it_waits(
     type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,7 +306,7 @@ def test_runs_says_that_there_are_more(type_: Type, model: ModelServer, capsys: 
     everything = capsys.readouterr()
 
     assert len(some.out.splitlines()) == 2
-    assert "there are more" in some.err
+    assert "these are the newest 2; there are more" in some.err
     assert len(everything.out.splitlines()) == 3
     assert everything.err == ""
 

@@ -139,6 +139,7 @@ def test_a_package_of_your_own_is_installed_without_the_environment_again(ready_
 
 
 def test_only_a_developers_commands_install_what_the_tests_need(ready_clone):
+    ready_clone.run("docs", "--help")
     production = ready_clone.installed()
     checked = ready_clone.run("check", "--static")
     again = [ready_clone.run(command) for command in ("agents", "test", "bench", "soak")]

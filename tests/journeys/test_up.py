@@ -121,6 +121,7 @@ def test_a_second_up_prints_the_first_ones_address_and_is_content(installation):
 
     assert second.returncode == 0
     assert f"already up at {installation.address}" in second.stdout
+    assert "It keeps the settings it was started with; `kill -INT " in second.stdout
 
 
 def test_the_doctor_finds_a_running_installation_well(installation):
