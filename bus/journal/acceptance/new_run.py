@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -25,6 +26,9 @@ from config.identity.principal import LOCAL, Principal
 from config.ids import new_id
 from config.text.stored_texts import has_secret
 from config.tracing import current_correlation_id, current_span_id, current_trace_id, is_correlation_id, new_trace_id
+
+MOST_WORDS = 20
+"""Values of an object or a list that a title names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,11 +95,23 @@ class NewRun:
 
     @property
     def title(self) -> str:
-        """The text that lists show the beginning of; of a workflow its name, and its input or the first text of it."""
+        """The text that lists show the beginning of; of a workflow its name, and the first text of its input or all."""
         if self.input is None or self.body is not None:
             return self.objective
-        text = next((value for value in self.input.values() if isinstance(value, str) and value), self.objective)
+        text = next((value for value in self.input.values() if isinstance(value, str) and value), _words(self.input))
         return f"{self.agent_name}: {text}" if self.input else self.agent_name
+
+
+def _words(value: Any, depth: int = 3) -> str:
+    """Return data as a person would say it: ``cities Paris, Oslo``."""
+    if isinstance(value, bool | None):
+        return {True: "yes", False: "no", None: "none"}[value]
+    if not isinstance(value, Mapping | list):
+        return str(value)
+    if depth == 0:
+        return "…"
+    named = value.items() if isinstance(value, Mapping) else (("", each) for each in value)
+    return ", ".join(f"{name} {_words(each, depth - 1)}".lstrip() for name, each in islice(named, MOST_WORDS))
 
 
 def run_row(

@@ -46,7 +46,7 @@ def test_what_a_caller_leaves_out_has_its_default_and_is_recorded(kit: AgentKit)
 
     assert handle.result(5).output == {"n": 1, "by": 7}
     row = kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)
-    assert row.title == 'Flow: {"n":1,"by":7}'
+    assert row.title == "Flow: n 1, by 7"
     assert kit.start("outer", {"n": 2}).result(5).output == {"n": 2, "by": 7}
     assert kit.start("inner", {"n": 3, "by": 0}).result(5).output == {"n": 3, "by": 0}
 

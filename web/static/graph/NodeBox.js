@@ -14,7 +14,7 @@ export class NodeBox {
     this.stateMark = h("span.node-mark");
     this.bar = h("i.node-bar", { hidden: true });
     this.element = h("button.node", { type: "button", tabindex: "-1", title: visible([node.id, node.name].filter(Boolean).join(": ")), dataset: { node: node.id, type: node.type }, onclick: () => onOpen(node.id) },
-      signOf(node.type), h("b", {}, visible(node.label ?? node.id)), this.stateMark, this.what, this.bar);
+      signOf(node.type), h("b", {}, visible(node.label ?? node.name ?? node.id)), this.stateMark, this.what, this.bar);
     this.isPill = node.type === "START" || node.type === "END";
     this.element.classList.toggle("is-pill", this.isPill);
     for (const [name, value] of Object.entries({ left: place.x, top: place.y, width: place.width, height: place.height })) this.element.style[name] = `${value}px`;

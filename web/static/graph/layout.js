@@ -135,7 +135,7 @@ function withoutCycles(units, edges, head) {
 }
 
 function sizesOf(nodes) {
-  const widths = nodes.map(({ id, label = id }) => Math.min(WIDEST, 2 * Math.ceil((ICONS_WIDTH + CHAR_WIDTH * label.length) / 2)));
+  const widths = nodes.map(({ id, name = id, label = name }) => Math.min(WIDEST, 2 * Math.ceil((ICONS_WIDTH + CHAR_WIDTH * label.length) / 2)));
   const common = Math.max(NARROWEST, [...widths].sort((a, b) => a - b)[Math.floor(ALIKE * (widths.length - 1))] ?? 0);
   const sizeOf = ({ type }, width) => (type === "START" || type === "END" ? { width, height: END_HEIGHT } : { width: Math.max(common, width), height: NODE_HEIGHT });
   return new Map(nodes.map((node, i) => [node.id, sizeOf(node, widths[i])]));
