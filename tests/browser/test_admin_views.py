@@ -107,6 +107,11 @@ def test_the_log_is_found_by_its_fields_opened_and_verified(admin: Visitor, coun
     expect(rows.first).to_contain_text("key.created")
     rows.first.get_by_role("button").click()
     expect(admin.page.get_by_label("The entry")).to_contain_text('"action": "key.created"')
+    rows.first.locator("td.c-facts, td.c-at").first.click()
+    expect(admin.page.get_by_label("The entry")).to_be_hidden()
+    admin.page.set_viewport_size({"width": 390, "height": 844})
+    rows.first.locator("td.c-facts").click()
+    expect(admin.page.get_by_label("The entry")).to_be_in_viewport()
     admin.page.get_by_role("button", name="Verify").click()
     expect(admin.page.get_by_text("The chain is whole")).to_be_visible()
 

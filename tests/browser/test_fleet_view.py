@@ -116,6 +116,20 @@ def test_a_time_that_is_chosen_leads_to_its_runs(visitor: Visitor, counter: Coun
     expect(visitor.page.get_by_role("heading", name="The fleet")).to_be_visible()
 
 
+def test_an_installation_of_today_begins_with_an_hour_and_keeps_what_is_chosen(
+    visitor: Visitor, counter: Counter
+) -> None:
+    counted(counter, 600, succeeded=2)
+    visitor.opens("#/fleet")
+    lengths = visitor.page.get_by_role("navigation", name="Length of time").get_by_role("link")
+    expect(lengths.filter(has_text="1 h")).to_have_attribute("aria-current", "page")
+
+    lengths.filter(has_text="24 h").click()
+
+    expect(lengths.filter(has_text="24 h")).to_have_attribute("aria-current", "page")
+    expect(part(visitor, "What happened")).to_contain_text("2 ended")
+
+
 def test_an_observer_that_is_behind_is_shown_with_how_far(visitor: Visitor, counter: Counter) -> None:
     cursors = ObserverCursors(counter.journal.database)
     cursors.register("slow", "webhooks", "reliable", None, "beginning")

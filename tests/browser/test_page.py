@@ -367,6 +367,8 @@ def test_an_observer_that_is_late_is_named_beside_the_composer(
     visitor.page.reload()
 
     expect(visitor.page.locator(".dock-trouble")).to_have_text(sentence)
+    expect(visitor.page.locator(".health")).to_have_attribute("data-health", "late")
+    expect(visitor.page.locator(".health a")).to_have_attribute("href", "#/observers")
 
 
 def test_where_streams_do_not_come_through_it_polls(visitor: Visitor) -> None:

@@ -109,7 +109,7 @@ class WorkflowList(Answer):
 @workflows.get("/v1/workflows")
 @call({200: WorkflowList})
 def many() -> Response:
-    """Return the workflows that the caller may start; administrators of the tenant ``default`` also see each problem.
+    """List the workflows that the caller may start, by name; administrators of ``default`` also see problems.
 
     No tool is imported.
     """
@@ -120,6 +120,7 @@ def many() -> Response:
         if definition.is_workflow and definition.listed and may_start(principal, definition)
     ]
     problems = problems_of(registry, of_workflows=True) if registry.shows_problems(principal) else []
+    startable.sort(key=lambda workflow: workflow["name"].casefold())
     return answer({"workflows": startable, "problems": problems})
 
 

@@ -14,10 +14,11 @@ export class HealthLine {
   show(health, gone = "server does not answer") {
     const fleet = fleetOf(health);
     const trouble = health === null ? [gone] : troubles(health, fleet);
-    this.element.dataset.health = trouble.length ? "bad" : isStarting(fleet) ? "starting" : "good";
+    const isLate = /^observer /.test(trouble[0]); // and nothing worse, which would stand before it
+    this.element.dataset.health = this.trouble.dataset.health = isLate ? "late" : trouble.length ? "bad" : isStarting(fleet) ? "starting" : "good";
     say(this.trouble, trouble.length ? visible(sentence(trouble)) : "");
     this.element.title = this.trouble.title = visible(causes(health ?? {}).join(" "));
-    fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h("span", {}, trouble.length ? visible(trouble.join(" · ")) : capital(fleetWords(fleet))));
+    fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h(isLate ? "a.quiet" : "span", isLate ? { href: "#/observers" } : {}, trouble.length ? visible(trouble.join(" · ")) : capital(fleetWords(fleet))));
   }
 }
 

@@ -4,6 +4,8 @@
 const CLOCK = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 /** Beyond so many points those alone are marked that no line leads to. */
 const MARKED = 24;
+/** Pixels of the numbers at the right, and how far from the left edge a time needs to be to be whole. */
+const NUMBERS = 52, EDGE = 16;
 
 /** Return a time of the day, `11:24`, of seconds since 1970. */
 export function clock(/** @type {number} */ seconds) {
@@ -24,14 +26,15 @@ export function plotOptions(uPlot, { lines, format, shown, style, onSelect }) {
     const { times, slotS } = shown();
     return times.length ? [times[0], times[times.length - 1] + slotS] : [0, 1];
   };
+  const isCut = (/** @type {any} */ { width }, /** @type {number} */ at) => ((at - limits()[0]) / (limits()[1] - limits()[0])) * (width - NUMBERS) < EDGE;
   return {
     padding: [8, 0, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
     scales: { x: { time: true, range: limits }, y: { range: (/** @type {any} */ _, /** @type {number | null} */ __, /** @type {number | null} */ most) => [0, (most || 1) * 1.08] } },
     axes: [
-      { ...axis, grid: { show: false }, size: 24, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(clock) },
-      { ...axis, side: 1, size: 52, space: 34, grid: { stroke: ink("line"), width: 1 }, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((value) => (value ? format(value) : "")) },
+      { ...axis, grid: { show: false }, size: 24, space: 70, values: (/** @type {any} */ chart, /** @type {number[]} */ splits) => splits.map((at) => (isCut(chart, at) ? "" : clock(at))) },
+      { ...axis, side: 1, size: NUMBERS, space: 34, grid: { stroke: ink("line"), width: 1 }, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((value) => (value && shown().values.flat().some(Boolean) ? format(value) : "")) },
     ],
     series: [{}, ...lines.map((line) => seriesOf(uPlot, line, line.share ? mixed(ink(line.token), ink("paper"), line.share) : ink(line.token)))],
     hooks: {

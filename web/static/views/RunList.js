@@ -39,5 +39,5 @@ function factsOf({ run_id, title, agent, agent_name, status, reason, created_at,
 
 /** @type {(run: any, app: any, isOwn: boolean) => HTMLElement} */
 function rowOf({ run_id: id, title, agent, agent_name: name, status, reason, created_at: at, duration_ms: took }, app, isOwn) {
-  return h("tr", {}, h("td.run-sign", {}, icon(status), h("span.offscreen", {}, stateWords(status, reason))), h("td.clip", {}, h("a", { href: addressOf("/run/:runId", { runId: id }), dir: "auto" }, visible(title || id)), !isOwn && h("small", {}, visible(app.nameOf(agent, name)))), h("td.n", {}, took === undefined ? status : duration(took)), h("td.n", { title: exactly(at) }, ago(at)));
+  return h("tr", {}, h("td.run-sign", {}, icon(status), h("span.offscreen", {}, stateWords(status, reason))), h("td", {}, h("div.run-name", {}, h("a.clip", { href: addressOf("/run/:runId", { runId: id }), dir: "auto" }, visible(title || id)), !isOwn && h("small", {}, visible(app.nameOf(agent, name))))), h("td.n", {}, took === undefined ? status : duration(took)), h("td.n", { title: exactly(at) }, ago(at)));
 }

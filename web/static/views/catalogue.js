@@ -62,6 +62,42 @@ function showNote(note, { state, refresh }, hasRows, empty) {
   else fill(note, hasRows ? null : empty());
 }
 
+/**
+ * Return the rows of definitions: first those that cannot be used, each with the place in its file and what is wrong there.
+ *
+ * @param {any[]} usable sorted by name
+ * @param {any[]} problems
+ * @param {(id: string) => string} hrefOf
+ * @param {(each: any) => string} [wordsOf]
+ * @returns {import("../ui/List.js").ListRow[]}
+ */
+export function definitionRows(usable, problems, hrefOf, wordsOf = () => "") {
+  const ids = new Set(usable.map(({ id }) => id)), names = usable.map(({ name }) => name.trim().toLocaleLowerCase());
+  const broken = problems.filter(({ id }) => !ids.has(id)).map(({ id, detail }) => ({ key: id, title: id, note: detail.replace(/^\S*\//, ""), href: hrefOf(id), sign: "failed", signWords: "cannot be used" }));
+  const rows = usable.map((each, at) => ({
+    key: each.id,
+    title: each.name,
+    code: names[at] === each.id && names.indexOf(names[at]) === names.lastIndexOf(names[at]) ? "" : each.id,
+    note: each.problem ? "its file cannot be used" : each.description,
+    words: wordsOf(each),
+    href: hrefOf(each.id),
+    ...(each.problem && { sign: "waiting", signWords: "serves an earlier version" }),
+  }));
+  return [...(broken.length ? [{ key: " broken", title: "Cannot be used", isHeading: true }, ...broken, { key: " usable", title: "Can be used", isHeading: true }] : []), ...rows];
+}
+
+/** Return the one with this id; one whose file is broken may serve as an earlier version: then it is in both lists. */
+export function definitionOf(/** @type {any[]} */ usable, /** @type {any[]} */ problems, /** @type {string} */ id) {
+  const [item, broken] = [usable, problems].map((list) => list.find((each) => each.id === id));
+  return (item || broken) && { ...item, broken };
+}
+
+/** Return what is wrong with the file of one, or nothing. */
+export function troubleOf(/** @type {any} */ { broken, name, problem } = {}) {
+  if (!broken) return problem && Notice({ tone: "wait", text: problem });
+  return Notice({ title: name === undefined ? "Its file cannot be used" : "Its file cannot be used, so an earlier version serves", text: broken.detail, code: broken.code });
+}
+
 // What says the same is not drawn again: it may have the focus.
 /** @type {(kept: import("../dom/live.js").Signal<any>, value: any) => void} */
 export function keep(kept, value) {

@@ -1,7 +1,6 @@
 // @ts-check
 // One agent: its head, and the tabs with its definition, its versions and the try-out.
 
-import { Notice } from "../../components/Notice.js";
 import { count } from "../../dom/format.js";
 import { fill, h, icon, say } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";
@@ -10,7 +9,7 @@ import { addressOf } from "../../router.js";
 import { listVersions } from "../../services/admin.js";
 import { resource } from "../../services/resource.js";
 import { Tabs } from "../../ui/Tabs.js";
-import { keep } from "../catalogue.js";
+import { keep, troubleOf } from "../catalogue.js";
 import { Definition } from "./Definition.js";
 import { TryOut } from "./TryOut.js";
 import { Versions } from "./Versions.js";
@@ -25,10 +24,7 @@ const REFRESH_MS = 20_000;
 export function AgentDetail({ app, id, item, query, onChange }) {
   const head = h("header.detail-head"), trouble = h("div.detail-trouble");
   watch(() => void fill(head, headOf(app, id, item())));
-  watch(() => {
-    const { broken, name, problem } = item() ?? {};
-    fill(trouble, broken ? Notice({ title: name === undefined ? "Its file cannot be used" : "Its file cannot be used, so an earlier version serves", text: broken.detail, code: broken.code }) : problem && Notice({ tone: "wait", text: problem }));
-  });
+  watch(() => void fill(trouble, troubleOf(item())));
   const versions = resource(async (abort) => (item()?.name === undefined ? [] : listVersions(id, abort)), { everyMs: REFRESH_MS });
   let known = item();
   watch(() => { // its file may be changed, or another person promote a version

@@ -4,7 +4,7 @@
 import { h } from "../../dom/h.js";
 import { listEveryAgent } from "../../services/admin.js";
 import { resource } from "../../services/resource.js";
-import { catalogue, styles } from "../catalogue.js";
+import { catalogue, definitionOf, definitionRows, styles } from "../catalogue.js";
 import { AgentDetail } from "./AgentDetail.js";
 
 export { styles };
@@ -20,35 +20,11 @@ export function open(/** @type {any} */ app) {
     noun: "agent",
     param: "agentId",
     list,
-    rowsOf,
-    find,
+    rowsOf: ({ agents, problems }) => definitionRows(agents, problems, hrefOf, ({ model, tools }) => `${model} ${tools.join(" ")}`),
+    find: ({ agents, problems }, id) => definitionOf(agents, problems, id),
     open: (id, given) => AgentDetail({ app, id, ...given, onChange: list.refresh }),
     empty: () => [h("p", {}, "No agent can be used."), h("p.faint", {}, "An agent is a YAML file, here named assistant:"), h("pre", {}, "# config/agents/assistant.yaml\nname: Assistant\nmodel: auto\nsystem_prompt: You answer briefly.")],
   });
-}
-
-/** @type {(answer: {agents: any[], problems: any[]}) => import("../../ui/List.js").ListRow[]} */
-function rowsOf({ agents, problems }) {
-  const ids = new Set(agents.map(({ id }) => id));
-  const broken = problems.filter(({ id }) => !ids.has(id)).map(({ id, detail }) => ({ key: id, title: id, note: detail.replace(/^\S*\//, ""), href: hrefOf(id), sign: "failed", signWords: "cannot be used" }));
-  const names = agents.map(({ name }) => name.trim().toLocaleLowerCase());
-  const usable = agents.map((/** @type {any} */ agent) => ({
-    key: agent.id,
-    title: agent.name,
-    code: names.filter((name) => name === agent.name.trim().toLocaleLowerCase()).length > 1 || agent.name.toLowerCase() !== agent.id ? agent.id : "",
-    note: agent.problem ? "its file cannot be used" : agent.description,
-    words: `${agent.model} ${agent.tools.join(" ")}`,
-    href: hrefOf(agent.id),
-    ...(agent.problem && { sign: "waiting", signWords: "serves an earlier version" }),
-  }));
-  return [...(broken.length ? [{ key: " broken", title: "Cannot be used", isHeading: true }, ...broken, { key: " usable", title: "Can be used", isHeading: true }] : []), ...usable];
-}
-
-// An agent whose file is broken may serve as an earlier version: then it is in both lists.
-/** @type {(answer: {agents: any[], problems: any[]}, id: string) => any} */
-function find({ agents, problems }, id) {
-  const agent = agents.find((each) => each.id === id), broken = problems.find((each) => each.id === id);
-  return (agent || broken) && { ...agent, broken };
 }
 
 /** @type {(id: string) => string} */

@@ -46,6 +46,10 @@ export function open() {
 
   const scroller = h("div.view-scroll");
   const table = new Table({ label: "Entries of the audit log", columns: auditColumns(opened), rows: () => rows.value, scroller });
+  table.element.addEventListener("click", ({ target }) => { // also on a row's facts, which are cut
+    const key = /** @type {HTMLElement} */ (target).closest("tr")?.dataset.key;
+    if (key) opened.value = opened.peek() === key ? "" : key;
+  });
   const whole = h("pre.event", { tabindex: "0", "aria-label": "The entry", hidden: true });
   watch(() => {
     const row = rows.value.find(({ key }) => key === opened.value);

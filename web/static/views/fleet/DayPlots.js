@@ -55,10 +55,10 @@ function plotsOf(range) {
       },
     },
     {
-      plot: new Plot({ title: "First token", range, format: seconds, empty: "No model was asked in this time.", lines: [{ label: "half of all", token: "soft", kind: "line", dash: [4, 3] }, { label: "95 of 100", token: "ink", kind: "line" }] }),
+      plot: new Plot({ title: "First token", range, format: seconds, empty: "No model was asked in this time.", lines: [{ label: "median", token: "soft", kind: "line", dash: [4, 3] }, { label: "95th percentile", token: "ink", kind: "line" }] }),
       shownOf: (series) => {
         const [p50, p95] = [highest(series.p50), highest(series.p95)];
-        const words = p95 === null ? "" : `at most ${seconds(p50 ?? 0)}, p95 ${seconds(p95)}`;
+        const words = p95 === null ? "" : `median at most ${seconds(p50 ?? 0)}, 95th percentile ${seconds(p95)}`;
         return shown(series, [series.p50, series.p95], words, words ? `The highest median was ${seconds(p50 ?? 0)}, the highest 95th percentile ${seconds(p95 ?? 0)}.` : "");
       },
     },

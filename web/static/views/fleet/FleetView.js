@@ -32,6 +32,12 @@ export function open(/** @type {any} */ app) {
   const workers = resource(listWorkers, { everyMs: SOON_MS });
   const queues = resource(listQueues, { everyMs: SOON_MS });
   const metrics = ofLength(length);
+  let isChosen = false; // or the first answer has decided it: a young installation begins with what it has
+  watch(() => {
+    const rows = metrics.value.value?.rows;
+    if (rows?.length && !isChosen && rows.every((/** @type {any} */ { at }) => Date.parse(at) > Date.now() - LENGTHS["1h"])) length.value = "1h";
+    isChosen ||= Boolean(rows);
+  });
   const line = new LineState({ onRetry: () => app.feed.hurry() });
   watch(() => line.show(app.line.value));
 
@@ -53,7 +59,11 @@ export function open(/** @type {any} */ app) {
   return {
     title: "Fleet",
     element: h("div.view-frame.view-fleet", {}, h("header.view-head", {}, h("h1", {}, "The fleet"), lengths(length), line.element), h("div.view-scroll", {}, new Vitals(app.feed.board).element, h("div.columns", {}, h("div.main", {}, main), h("aside.side", { "aria-label": "Causes, parts and checks" }, side)))),
-    show: (/** @type {import("../../router.js").Route} */ { query }) => { length.value = Object.hasOwn(LENGTHS, query.in) ? query.in : DEFAULT; },
+    show: (/** @type {import("../../router.js").Route} */ { query }) => {
+      if (!Object.hasOwn(LENGTHS, query.in)) return;
+      isChosen = true;
+      length.value = query.in;
+    },
   };
 }
 
@@ -85,7 +95,7 @@ function part(/** @type {string} */ title, /** @type {import("../../dom/live.js"
 
 /** Return the lengths of time as links; the address keeps which is looked at. */
 function lengths(/** @type {import("../../dom/live.js").Signal<string>} */ length) {
-  const links = Object.keys(LENGTHS).map((name) => h("a", { href: addressOf("/fleet", {}, { in: name === DEFAULT ? "" : name }), dataset: { name } }, name.replace("h", " h")));
+  const links = Object.keys(LENGTHS).map((name) => h("a", { href: addressOf("/fleet", {}, { in: name }), dataset: { name } }, name.replace("h", " h")));
   watch(() => {
     for (const link of links) {
       if (link.dataset.name === length.value) link.setAttribute("aria-current", "page");

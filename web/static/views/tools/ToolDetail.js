@@ -2,7 +2,7 @@
 // One tool: what it does and changes, who uses it, what it takes, and its last calls.
 
 import { Notice } from "../../components/Notice.js";
-import { duration, plural } from "../../dom/format.js";
+import { duration, plural, ticking } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { asJson } from "../../dom/json.js";
 import { signal, watch } from "../../dom/live.js";
@@ -43,7 +43,7 @@ function headOf({ name, title, description, effect, classification, needs_approv
   const [first, ...more] = description.split(/\n{2,}/);
   return [
     h("div.detail-title", {}, h("h2.is-code", {}, visible(name))),
-    h("p.tags", {}, h(`span.tag${effect === "unsafe" ? ".is-bad" : ""}`, {}, effect), h("span.tag", {}, classification), asks && h("span.tag.is-wait", {}, "a person approves each call"), kind && h("span.tag", {}, kind)),
+    h("p.tags", {}, h(`span.tag${effect === "unsafe" ? ".is-bad" : ""}`, {}, effect), h("span.tag", {}, classification.toLowerCase()), asks && h("span.tag.is-wait", {}, "a person approves each call"), kind && h("span.tag", {}, kind)),
     h("p.detail-about", { dir: "auto" }, visible(first)),
     more.map((/** @type {string} */ paragraph) => h("p", { dir: "auto" }, visible(paragraph))),
     h("p.faint", {}, effectWords(effect), title && [" A call is shown as ", h("q", { dir: "auto" }, visible(title)), "."]),
@@ -53,7 +53,7 @@ function headOf({ name, title, description, effect, classification, needs_approv
 /** @type {(tool: any, nameOf: (id: string) => string) => any} */
 function factsOf(tool, nameOf) {
   const rows = /** @type {[string, any][]} */ ([
-    ["time limit", duration(tool.timeout_s * 1000)],
+    ["time limit", (Number.isInteger(tool.timeout_s) ? ticking : duration)(tool.timeout_s * 1000)],
     ["version", visible(tool.version)],
     ["maintainer", visible(tool.maintainer)],
     ["server", tool.mcp && visible(`${tool.mcp.server} / ${tool.mcp.tool}`)],

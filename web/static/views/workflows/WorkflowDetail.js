@@ -13,6 +13,7 @@ import { getWorkflow } from "../../services/admin.js";
 import { countRuns } from "../../services/api.js";
 import { resource } from "../../services/resource.js";
 import { errorWords } from "../../state/words.js";
+import { troubleOf } from "../catalogue.js";
 import { RunList } from "../RunList.js";
 import { DefinitionGraph } from "./DefinitionGraph.js";
 
@@ -25,9 +26,9 @@ export function WorkflowDetail({ app, id, item }) {
   const shown = resource((abort) => getWorkflow(id, abort));
   const here = resource((abort) => countRuns("node", { agent: id }, abort), { everyMs: COUNT_MS });
   watch(() => {
-    const { broken, name, problem, input: schema } = item() ?? {};
+    const { name, input: schema } = item() ?? {};
     fill(head, headOf(id, item() ?? {}));
-    fill(trouble, broken ? Notice({ title: name === undefined ? "Its file cannot be used" : "Its file cannot be used, so an earlier version serves", text: broken.detail, code: broken.code }) : problem && Notice({ tone: "wait", text: problem }));
+    fill(trouble, troubleOf(item()));
     input.value = name === undefined ? "" : JSON.stringify(schema);
   });
   let known = item();
