@@ -189,6 +189,7 @@ def table_rows(lines: Sequence[str], width: int) -> list[str] | None:
         return None
     table = [_cells(line) for line in (lines[0], *lines[2:])]
     count = len(table[0])
+    is_number = [mark.endswith(":") and not mark.startswith(":") for mark in _cells(lines[1])] + [False] * count
     table = [(cells + [""] * count)[:count] for cells in table]
     plain = [["".join(span.text for span in _spans(cell, "")) for cell in cells] for cells in table]
     widths = [max(text_width(cells[column]) for cells in plain) for column in range(count)]
@@ -199,7 +200,8 @@ def table_rows(lines: Sequence[str], width: int) -> list[str] | None:
         parts = []
         for column, cell in enumerate(cells):
             styled = "".join(span.styled(span.text) for span in _spans(cell, "" if number else "bold"))
-            parts.append(styled + " " * (widths[column] - text_width(plain[number][column])))
+            blanks = " " * (widths[column] - text_width(plain[number][column]))
+            parts.append(blanks + styled if is_number[column] else styled + blanks)
         rows.append(" │ ".join(parts).rstrip())
         if number == 0:
             rows.append(click.style("─┼─".join("─" * size for size in widths), dim=True))

@@ -138,10 +138,10 @@ def test_a_dry_run_says_what_would_differ_and_calls_nothing(type_: Type, file: P
 
     assert (report["runs"], report["calls"]) == (2, {"tool": 2, "model": 0})
     assert [(rule["name"], rule["matches"], rule["decides"], rule["remark"]) for rule in report["rules"]] == [
-        ("rule-of-two", 0, 0, "never matches"),
+        ("rule-of-two", 0, 0, "fits none of these calls"),
         ("large-sums", 1, 1, None),
-        ("no-mail", 0, 0, "never matches"),
-        ("noted", 2, 1, "always matches"),
+        ("no-mail", 0, 0, "fits none of these calls"),
+        ("noted", 2, 1, "fits each of these calls"),
         ("dear-models", 0, 0, "no call of a model to try it with"),
     ]
     (difference,) = report["differences"]
@@ -150,7 +150,7 @@ def test_a_dry_run_says_what_would_differ_and_calls_nothing(type_: Type, file: P
     assert type_("policy", "test") == 0
     output = capsys.readouterr().out
     assert "\tadd\tallow (default)\tblock (large-sums)\tToo large.\n" in output
-    assert "no-mail\t0\t0\tnever matches\n" in output
+    assert "no-mail\t0\t0\tfits none of these calls\n" in output
 
 
 def test_a_dry_run_repeats_what_was_decided(type_: Type, file: Path, printed: Any) -> None:

@@ -52,10 +52,10 @@ class DryRun:
         if not self.calls[point]:
             return f"no call of a {point} to try it with"
         if not self.matched[name]:
-            return "never matches"
+            return "fits none of these calls"
         if self.failed[name]:
             return f"its condition fails for {self.failed[name]}"
-        return "always matches" if self.matched[name] == self.calls[point] else ""
+        return "fits each of these calls" if self.matched[name] == self.calls[point] else ""
 
 
 def dry_run(policy: LocalPolicy, calls: Iterable[PastCall]) -> DryRun:

@@ -41,7 +41,7 @@ export function catalogue({ name, title, noun, param, list, rowsOf, find, open, 
   const visits = () => (key.value && list.state.value.value !== undefined ? [{ key: key.value, isThere: isThere.value }] : []);
   each(detail, visits, (visit) => JSON.stringify(visit), (visit) => (visit.peek().isThere ? open(visit.peek().key, { item, query: () => route.value?.query ?? {} }) : nothing(noun, visit.peek().key)));
   watch(() => showNote(note, list, rows.value.length > 0, empty));
-  watch(() => say(total, rows.value.length ? count(rows.value.filter(({ isHeading }) => !isHeading).length) : ""));
+  watch(() => say(total, rows.value.length ? count(rows.value.filter(({ isHeading, sign }) => !isHeading && sign !== "failed").length) : ""));
 
   const index = new List({ label: title, hint: `Find ${article(noun)} ${noun}`, rows: () => rows.value, chosen: () => key.value });
   const split = Split({ list: index.element, detail, isOpen: () => named() !== "", back: { href: addressOf(`/${name}`), words: `‹ ${title}` } });
