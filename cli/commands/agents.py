@@ -28,6 +28,7 @@ from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
 from config.text.visible import visible
+from web.doctor.agents import hidden_files
 
 
 def _summary(row: Row) -> str:
@@ -131,6 +132,8 @@ def agents(agent_ids: tuple[str, ...], quick: bool, is_all: bool, form: Form) ->
     AGENTS.print(rows, form, empty=f"There are no agents in {folders}; add a YAML file, its name is the agent's id.")
     if form in ("table", "wide"):
         print_problems(rows)
+        for _, sentence in hidden_files(registry, agent_ids):
+            click.echo(f"{click.style('warning', fg='yellow')}: {visible(sentence)}", err=True)
     return 1 if any(map(has_error, rows)) else 0
 
 

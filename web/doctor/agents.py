@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -92,7 +93,8 @@ def check_files(settings: Settings, database: Database) -> Verdicts:
         yield ok(f"{len(agents)} files can be read; `./callboard doctor` loads their tools too")
 
 
-def hidden_files(registry: AgentRegistry) -> Verdicts:
-    """Yield the files that another one of the same id, in a folder that is read first, takes the place of."""
+def hidden_files(registry: AgentRegistry, ids: Collection[str] = ()) -> Verdicts:
+    """Yield the files, of all agents or of some, that have an id of which a folder that is read before has one."""
     for first, hidden in registry.hidden():
-        yield warn(f"{first} hides {hidden}, which has the same id; rename one of them, or remove it")
+        if not ids or first.stem in ids:
+            yield warn(f"{first} hides {hidden}, which has the same id; rename one of them, or remove it")
