@@ -18,7 +18,7 @@ export class HealthLine {
     this.element.dataset.health = this.trouble.dataset.health = isLate ? "late" : trouble.length ? "bad" : isStarting(fleet) ? "starting" : "good";
     say(this.trouble, trouble.length ? visible(sentence(trouble)) : "");
     this.element.title = this.trouble.title = visible(causes(health ?? {}).join(" "));
-    fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h(isLate ? "a.quiet" : "span", isLate ? { href: "#/observers" } : {}, trouble.length ? visible(trouble.join(" · ")) : capital(fleetWords(fleet))));
+    fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h(isLate ? "a" : "span", isLate ? { href: "#/observers" } : {}, trouble.length ? visible(trouble.join(" · ")) : capital(fleetWords(fleet))));
   }
 }
 

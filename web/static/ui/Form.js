@@ -139,7 +139,7 @@ class Field {
   }
 
   #label() {
-    return [visible(this.field.label), this.field.required ? h("span.form-needed", {}, " required") : h("span.hint", {}, " optional")];
+    return [visible(this.field.label), this.field.required ? h("span.form-needed", {}, " required") : (this.field.isEdited || this.field.given === undefined) && h("span.hint", {}, " optional")];
   }
 
   #described() {
