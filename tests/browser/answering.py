@@ -21,7 +21,8 @@ from bus.identity.credentials import keys
 from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from bus.journal import Journal
 from bus.journal.owner import Commit, HistoryItem, StepStarted
-from bus.payloads import EndPayload, MessagePayload, Payload, ToolPayload, ToolResultPayload, encode
+from bus.journal.ownership.reaper import reap
+from bus.payloads import EndPayload, EndStatus, MessagePayload, Payload, ToolPayload, encode
 from config.database.migrate import migrate
 from config.database.shared_secret import shared_secret
 from config.database.tables import runs
@@ -89,8 +90,11 @@ class Counter:
         with self.journal.database.write() as connection:
             return keys.create(connection, form, Principal(id=name, roles=frozenset(roles)), by=name)[1]
 
-    def resume(self, run_id: str, *results: ToolResultPayload, text: str = "It is paid back.") -> None:
-        """Resume an answered run and end it, as a worker would."""
+    def resume(
+        self, run_id: str, *events: Payload, text: str = "It is paid back.", status: EndStatus = "succeeded"
+    ) -> None:
+        """Resume an answered run, or one whose worker was lost, and end it, as a worker would."""
+        reap(self.journal.database, run_id)
         lease = owned_again(self.journal.database, run_id)
 
         def tell(payload: Payload) -> None:
@@ -98,14 +102,14 @@ class Counter:
 
         writer = self.journal.owner.writer(lease, tell)
         message = MessagePayload(role="assistant", content=text, message_id="msg_2", step_id="stp_2")
-        end = EndPayload(status="succeeded", output=text, duration_ms=90_000)
+        end = EndPayload(status=status, output=text, duration_ms=90_000)
         item = HistoryItem(id="msg_2", role="assistant", data={"content": text})
 
         async def work() -> None:
             self.journal.live.hot_log.attach(run_id, lease.fence, writer)
             for payload in lease.first_events:
                 tell(payload)
-            await writer.commit(Commit(events=[*results, message, end], history=[item]))
+            await writer.commit(Commit(events=[*events, message, end], history=[item]))
             await self.journal.live.hot_log.detach(run_id)
 
         self.journal.loop.run(work(), 20)

@@ -51,6 +51,17 @@ def test_the_policy_decided_about_each_call(visitor: Visitor, run_id: str) -> No
     expect(rows(visitor, "Decisions").nth(1)).to_contain_text("calculator")
 
 
+def test_a_step_and_the_conversation_have_the_policys_decisions_too(visitor: Visitor, run_id: str) -> None:
+    visitor.page.locator(".step.is-tool").get_by_role("button").click()
+    panel = visitor.page.get_by_role("complementary", name="The chosen step")
+    expect(panel).to_contain_text("allow · default", timeout=PATIENCE_MS)
+
+    visitor.page.get_by_role("link", name="Conversation", exact=True).click()
+    visitor.page.get_by_text("Policy decisions").click()
+
+    expect(rows(visitor, "Decisions")).to_have_count(3, timeout=PATIENCE_MS)
+
+
 def test_its_log_is_searched_and_saved(visitor: Visitor, run_id: str) -> None:
     tab(visitor, "Log")
     log = visitor.page.get_by_label("The log")

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
 from bus.journal.approvals import Decision, Question
+from bus.payloads import ErrorPayload
 from config.identity.principal import Principal, Role
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor, in_each_scheme
@@ -124,13 +125,18 @@ def test_a_step_is_chosen_by_keyboard_and_its_events_are_found(visitor: Visitor,
     visitor.opens(f"#/run/{run_id}")
     button = visitor.page.locator(".step.is-question").get_by_role("button")
     panel = visitor.page.get_by_role("complementary", name="The chosen step")
-    expect(panel).to_contain_text("Choose a step")
+    expect(button).to_have_attribute("aria-current", "true")
+    expect(panel.locator(".badge").first).to_have_text("open")
+    other = steps(visitor).filter(has_text="cut off").get_by_role("button")
 
-    button.focus()
+    other.focus()
     visitor.presses("Enter")
 
-    expect(button).to_have_attribute("aria-pressed", "true")
-    expect(panel).to_contain_text("What happened")
+    expect(other).to_have_attribute("aria-current", "true")
+    expect(button).to_have_attribute("aria-current", "false")
+    expect(panel).to_contain_text("cut off after")
+    visitor.page.reload()
+    expect(other).to_have_attribute("aria-current", "true")
     visitor.page.get_by_role("navigation", name="Of this run").get_by_role("link", name="Events").click()
     events = visitor.page.get_by_role("table", name="Events").locator("tr.line-row")
     expect(events.nth(1)).to_be_visible()
@@ -143,13 +149,25 @@ def test_a_step_is_chosen_by_keyboard_and_its_events_are_found(visitor: Visitor,
     expect(visitor.page.get_by_role("table", name="Events")).to_be_visible()
 
 
+def stop(visitor: Visitor) -> None:
+    visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Stop the run").click()
+
+
 def test_a_run_that_is_stopped_here_shows_its_end(visitor: Visitor, counter: Counter) -> None:
     run_id, _ = counter.waiting()
     visitor.opens(f"#/run/{run_id}")
+    expect(visitor.page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
 
-    visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    visitor.presses("s")
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Back").click()
+    expect(visitor.page.locator(".fact-state")).to_contain_text("waiting")
+    stop(visitor)
 
     expect(visitor.page.locator(".fact-state")).to_contain_text("cancelled", timeout=PATIENCE_MS)
+    expect(visitor.page.get_by_text("Stopped on a page or over HTTP.")).to_be_visible()
+    expect(steps(visitor).first).to_contain_text("Attempt 1cancelled")
+    expect(visitor.page.locator(".step-note", has_text="waiting")).to_have_count(0)
     expect(visitor.page.get_by_role("button", name="Retry")).to_be_visible()
     expect(visitor.page.locator(".asks")).to_have_count(0)
 
@@ -160,7 +178,7 @@ def test_the_log_of_an_open_run_grows(visitor: Visitor, counter: Counter) -> Non
     log = visitor.page.get_by_label("The log")
     expect(log).to_contain_text("waiting", timeout=PATIENCE_MS)
 
-    visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    stop(visitor)
 
     expect(log).to_contain_text("cancelled", timeout=PATIENCE_MS)
 
@@ -169,7 +187,63 @@ def test_a_run_that_is_not_there_says_so(visitor: Visitor) -> None:
     visitor.opens("#/run/run_none")
 
     expect(visitor.page.get_by_text("There is no such run")).to_be_visible(timeout=PATIENCE_MS)
+    expect(visitor.page.get_by_role("navigation", name="Of this run")).to_be_hidden()
+    expect(visitor.page.get_by_role("region", name="Timeline")).to_be_hidden()
     visitor.complaints.clear()  # the browser's own lines about 404
+
+
+def test_a_failed_run_says_first_why_it_failed(visitor: Visitor, counter: Counter) -> None:
+    run_id, _ = counter.calling("get_order")
+    error = ErrorPayload(code="tool_failed", message="no parcels go to 'US'; name another one.")
+    counter.resume(run_id, error, status="failed")
+
+    visitor.opens(f"#/run/{run_id}")
+
+    problem = visitor.page.locator(".run-head .notice")
+    expect(problem).to_contain_text("No parcels go to 'US'; name another one.", timeout=PATIENCE_MS)
+    expect(problem).to_contain_text("tool_failed")
+    expect(visitor.page.locator(".fact-state")).to_contain_text("1 min 30 s")
+
+
+def test_a_lost_worker_ends_an_attempt_and_cuts_off_its_call(visitor: Visitor, counter: Counter) -> None:
+    run_id, _ = counter.calling("get_order")
+    counter.resume(run_id)
+
+    visitor.opens(f"#/run/{run_id}")
+
+    expect(steps(visitor)).to_contain_text(
+        ["Attempt 1its worker was lost", re.compile("get_order.*cut off"), "Attempt 2"], timeout=PATIENCE_MS
+    )
+    expect(steps(visitor).first.locator(".is-lost")).to_contain_text("no worker")
+    expect(steps(visitor).first.locator(".is-end")).to_have_count(1)
+    expect(visitor.page.locator(".run-facts")).to_contain_text("attempt2")
+
+
+def test_a_step_that_is_chosen_on_a_phone_is_scrolled_to(visitor: Visitor, counter: Counter) -> None:
+    run_id, _ = counter.waiting()
+    visitor.page.set_viewport_size({"width": 390, "height": 700})
+    visitor.opens(f"#/run/{run_id}")
+
+    steps(visitor).get_by_role("button").first.click()
+
+    panel = visitor.page.get_by_role("complementary", name="The chosen step")
+    expect(panel).to_be_focused()
+    expect(panel).to_be_in_viewport()
+
+
+def test_forced_colours_leave_the_bars_and_one_chosen_tab(visitor: Visitor, counter: Counter) -> None:
+    run_id, _ = counter.waiting()
+    visitor.page.emulate_media(forced_colors="active")
+    visitor.opens(f"#/run/{run_id}")
+    expect(steps(visitor).first).to_be_visible()
+
+    colour = "element => getComputedStyle(element).backgroundColor"
+    bars = visitor.page.locator(".legend .is-tool, .legend .is-write, .shares .sum")
+    assert len(set(bars.evaluate_all(f"bars => bars.map({colour})")) & {"rgb(255, 255, 255)"}) == 0
+    tabs = visitor.page.locator(".run-view .view-tabs a")
+    lines = tabs.evaluate_all("tabs => tabs.map((tab) => getComputedStyle(tab).borderBottomColor)")
+    assert len(set(lines[1:])) == 1
+    assert lines[0] != lines[1]
 
 
 @pytest.mark.parametrize("width", [360, 1440])

@@ -63,16 +63,21 @@ def test_steps_are_paired_by_the_longest_common_sequence(
     assert module(PAIRS, {"left": steps(left), "right": steps(right)}) == pairs
 
 
-def test_steps_with_another_result_differ_and_very_many_are_paired_by_place(module: Module) -> None:
+def test_steps_with_another_result_differ_and_very_many_are_not_paired(module: Module) -> None:
     other = [{**steps("a")[0], "result": 2}]
 
     assert module(PAIRS, {"left": steps("a"), "right": other}) == [["a", "a", False]]
-    assert len(module(PAIRS, {"left": steps("a" * 2000), "right": steps("b" * 3000)})) == 3000
+    assert len(module(PAIRS, {"left": steps("a" * 2000), "right": steps("b" * 3000)})) == 5000
 
 
-def test_the_speed_of_text_is_drawn_by_its_highest_second(module: Module) -> None:
+def test_the_speed_of_text_stands_where_it_was_written(module: Module) -> None:
     assert module(RATES, []) == {"most": 0, "bars": []}
-    assert module(RATES, [[1, 5], [7, 10], [7.2, 4]]) == {
-        "most": 10,
-        "bars": [{"at": 0.1, "height": 0.5}, {"at": 0.7, "height": 1}],
-    }
+    slots = [[4, 1000, 1200, 5], [5, 1250, 1500, 10], [28, 7000, 7200, 8], [29, 7250, 7300, 2]]
+
+    answer = module(RATES, [[slot, {"from": at, "to": to, "pieces": pieces}] for slot, at, to, pieces in slots])
+
+    assert answer["most"] == 15
+    assert [[round(bar[name], 3) for name in ("at", "width", "height")] for bar in answer["bars"]] == [
+        [0.1, 0.05, 1],
+        [0.7, 0.03, 0.8],
+    ]

@@ -1,5 +1,5 @@
 // @ts-check
-// What the server makes of one run as a file: its log lines, and its recording for a test.
+// What the server makes of one run as a file: its log lines, and its recording for a test; and what it keeps of one step.
 
 import { Http } from "../client/http.js";
 import { errorFrom } from "../client/errors.js";
@@ -19,6 +19,19 @@ export async function getRunFile(runId, name, signal) {
   const response = await http.send("GET", `/v1/runs/${encodeURIComponent(runId)}/${name}`, { signal });
   if (!response.ok) throw await errorFrom(response);
   return response.text();
+}
+
+/**
+ * Return what a step requested, and what the policy decided about it.
+ *
+ * @param {string} runId
+ * @param {number} number
+ * @returns {Promise<{spans: any[], decision: any}>}
+ */
+export async function getStepFacts(runId, number) {
+  const read = (/** @type {string} */ what, /** @type {object} */ query) => http.call("GET", `/v1/runs/${encodeURIComponent(runId)}/${what}`, { query: { limit: 1, ...query } });
+  const [{ steps: [step] }, { decisions: [decision] }] = await Promise.all([read("steps", { spans: 1, after: `0.${number - 1}` }), read("decisions", { after: number - 1 })]);
+  return { spans: step?.spans ?? [], decision: decision?.number === number ? decision : null };
 }
 
 /**

@@ -1,11 +1,10 @@
 // @ts-check
 // Two runs beside each other: their facts, and their steps paired in order.
 
+import { diffLines } from "./diff.js";
+
 /** @typedef {{name: string, left: any, right: any, isSame: boolean}} Fact */
 /** @typedef {{left: any | null, right: any | null, isSame: boolean}} Pair `null`: the other run alone has that step */
-
-/** Above this many steps a side, steps are paired by their place alone: the table of all pairs would be too large. */
-const MOST_STEPS = 1500;
 
 /**
  * Return the facts of two runs that a reader compares, those that neither has left out.
@@ -28,7 +27,7 @@ const FACTS = [
   ["model", (run) => run.model || undefined],
   ["input", (run) => run.title],
   ["output", (run) => run.output],
-  ["attempts", (run) => run.attempt],
+  ["workers lost", (run) => run.crashes?.length],
   ["steps", (run) => run.steps],
   ["tokens read", (run) => run.usage?.input_tokens],
   ["tokens written", (run) => run.usage?.output_tokens],
@@ -45,27 +44,9 @@ const FACTS = [
  * @returns {Pair[]}
  */
 export function pairedSteps(left, right) {
-  const isPair = (/** @type {number} */ i, /** @type {number} */ j) => left[i].kind === right[j].kind && left[i].name === right[j].name;
-  if (Math.max(left.length, right.length) > MOST_STEPS) return Array.from({ length: Math.max(left.length, right.length) }, (_, i) => pair(left[i] ?? null, right[i] ?? null));
-  const lengths = commonLengths(left.length, right.length, isPair);
-  /** @type {Pair[]} */
-  const pairs = [];
+  const [before, after] = [left, right].map((steps) => steps.map(({ kind, name }) => JSON.stringify([kind, name])).join("\n"));
   let i = 0, j = 0;
-  while (i < left.length || j < right.length) {
-    if (i < left.length && j < right.length && isPair(i, j)) pairs.push(pair(left[i++], right[j++]));
-    else if (j >= right.length || (i < left.length && lengths[i + 1][j] >= lengths[i][j + 1])) pairs.push(pair(left[i++], null));
-    else pairs.push(pair(null, right[j++]));
-  }
-  return pairs;
-}
-
-/** @type {(rows: number, columns: number, isPair: (i: number, j: number) => boolean) => Uint16Array[]} How many pairs there are behind each place. */
-function commonLengths(rows, columns, isPair) {
-  const lengths = Array.from({ length: rows + 1 }, () => new Uint16Array(columns + 1));
-  for (let i = rows - 1; i >= 0; i -= 1) {
-    for (let j = columns - 1; j >= 0; j -= 1) lengths[i][j] = isPair(i, j) ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
-  }
-  return lengths;
+  return diffLines(before, after).map(({ kind }) => pair(kind === "added" ? null : left[i++], kind === "removed" ? null : right[j++]));
 }
 
 // What a step did is the same where its state and what it returned are; its time never is.

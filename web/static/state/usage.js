@@ -13,7 +13,7 @@
  * @returns {Use[]}
  */
 export function usesOf(rows) {
-  return rows.filter(({ kind }) => kind === "model" || kind === "sample").map((row) => {
+  return rows.filter(({ kind, isCut }) => !isCut && (kind === "model" || kind === "sample")).map((row) => {
     const { input_tokens: read = 0, output_tokens: written = 0, cached_tokens: cached = 0 } = row.usage ?? {};
     const first = row.parts?.thinkFrom ?? row.parts?.writeFrom;
     return { number: row.number, name: row.name, attempt: row.attempt ?? 1, read, written, cached, cost: row.cost_usd, firstMs: first === undefined ? undefined : Math.max(0, first - row.from), ms: row.to === null ? undefined : row.to - row.from, speed: speedOf(row, first, written) };

@@ -17,8 +17,8 @@ function table(decisions) {
   return h("table.plain", { "aria-label": "Decisions" }, h("thead", {}, h("tr", {}, ["Step", "Call", "Verdict", "Rule", "Why"].map((words, i) => h(i ? "th" : "th.n", { scope: "col" }, words)))), h("tbody", {}, decisions.map(row)));
 }
 
-/** @type {(decision: any) => string} */
-function whyOf({ reason, seen, arguments: changed }) {
+/** @type {(decision: any) => string} Returns why the policy decided so. */
+export function whyOf({ reason, seen, arguments: changed }) {
   const parts = [reason && visible(reason), changed && `It changed the arguments to ${visible(JSON.stringify(changed).slice(0, 300))}.`, seen?.length && `The run had read ${visible(seen.join(", "))}.`];
   return parts.filter(Boolean).join(" ");
 }

@@ -1,23 +1,25 @@
 // @ts-check
 import { Notice } from "../../components/Notice.js";
 import { copyButton } from "../../dom/copyButton.js";
-import { cost, count, exactly, tokens } from "../../dom/format.js";
+import { cost, count, exactly } from "../../dom/format.js";
 import { fill, h, icon, say } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf, threadHash } from "../../router.js";
 import { newKey, retryRun, stopRun } from "../../services/api.js";
 import { getRunFile, save } from "../../services/runFiles.js";
-import { ownerOf, threadKey } from "../../state/me.js";
+import { mayStop, ownerOf, threadKey } from "../../state/me.js";
 import { OVER } from "../../state/story.js";
-import { errorWords, stateWords } from "../../state/words.js";
+import { byWords, errorWords, stateWords } from "../../state/words.js";
+import { confirmed } from "../../ui/Confirm.js";
 
 /** The head of a run: where it belongs, its title, what can be done with it, and its facts. */
 export class RunHead {
   #shown = "";
 
-  /** @param {{app: any, line: HTMLElement, time: HTMLElement, eventsOf: () => any[]}} given */
-  constructor({ app, line, time, eventsOf }) {
+  /** @param {{app: any, facts: import("../../state/timeline.js").RunFacts, line: HTMLElement, time: HTMLElement, eventsOf: () => any[]}} given */
+  constructor({ app, facts, line, time, eventsOf }) {
     this.app = app;
+    this.facts = facts;
     this.line = line;
     this.eventsOf = eventsOf;
     this.element = h("header.run-head");
@@ -26,7 +28,7 @@ export class RunHead {
 
   // What a summary says is drawn when it has changed: a button that has the focus keeps it.
   show(/** @type {{value: any, error: any}} */ { value: run, error }) {
-    const key = JSON.stringify([run ?? null, error?.code ?? null]);
+    const key = JSON.stringify([run ?? null, error?.code ?? null, this.facts.attempts.length, this.facts.error, this.facts.stoppedBy]);
     if (this.#shown === key) return;
     this.#shown = key;
     if (!run) return void fill(this.element, crumbs(), error ? missing(error) : h("p.faint", {}, "Reading the run"));
@@ -36,20 +38,26 @@ export class RunHead {
     fill(this.element,
       crumbs(" / ", h("a", { href: addressOf("/board", {}, { agent: run.agent }) }, visible(this.app.nameOf(run.agent, run.agent_name))), " / ", h("code", {}, `…${run.run_id.slice(-6)}`), " ", copyButton(() => run.run_id, "Copy id"), " ", copyButton(() => location.href.split("?")[0], "Copy link")),
       h("div.run-title", {}, h("h1", { dir: "auto", title: visible(run.title ?? "") }, visible(run.title ?? run.run_id)), h("div.row", {}, this.#actions(run))),
-      h("dl.run-facts", {}, h("div", {}, h("dt.offscreen", {}, "state"), this.state), factsOf(run)), h("div.run-problem", { role: "alert" }), this.line);
+      h("dl.run-facts", {}, h("div", {}, h("dt.offscreen", {}, "state"), this.state), factsOf(run, this.facts.attempts.length)), h("div.run-problem", { role: "alert" }), whyOf(run, this.facts), this.line);
+  }
+
+  /** Stop the run, if that can be done, after a question. */
+  stop() {
+    /** @type {HTMLElement | null} */ (this.element.querySelector("[aria-keyshortcuts]"))?.click();
   }
 
   /** @param {any} run */
   #actions(run) {
     const isOver = OVER.has(run.status);
-    const act = (/** @type {string} */ words, /** @type {() => Promise<any>} */ call, mark = "") => h(`button.${mark ? "btn" : "quiet"}`, { type: "button", onclick: (/** @type {any} */ event) => this.#attempt(event.currentTarget, call) }, mark && icon(mark), words);
+    const act = (/** @type {string} */ words, /** @type {() => Promise<any>} */ call, mark = "", key = "") => h(`button.${mark ? "btn" : "quiet"}`, { type: "button", "aria-keyshortcuts": key || null, onclick: (/** @type {any} */ event) => this.#attempt(event.currentTarget, call) }, mark && icon(mark), words, key && h("kbd", { "aria-hidden": "true" }, key));
+    const stop = async () => await confirmed({ title: "Stop this run?", text: "What it does now is cut off, and what it has done is not undone.", go: "Stop the run" }) && stopRun(run.run_id);
     const whole = async () => save(`${run.run_id}.events.json`, JSON.stringify({ run, events: this.eventsOf() }, null, 1));
     const recording = async () => save(`${run.run_id}.json`, await getRunFile(run.run_id, "recording"));
     return [
       h("a.btn", { href: threadHash(threadKey(run.thread_id, run.principal), run.run_id) }, icon("talk"), "Conversation"),
       isOver && run.status !== "succeeded" && act("Retry", async () => { location.hash = addressOf("/run/:runId", { runId: (await retryRun(run.run_id, newKey())).run_id }); }, "again"),
-      !isOver && act("Stop", () => stopRun(run.run_id), "stop"),
-      h("details.run-more", { onfocusout: closeOutside, onkeydown: closeOnEscape }, h("summary.btn", {}, "More"), h("div.run-menu", {}, act("Download its events", whole),
+      !isOver && mayStop(run.principal) && act("Stop", stop, "stop", "s"),
+      h("details.run-more", { onfocusout: closeOutside, onkeydown: closeOnEscape, onclick: closeOnLink }, h("summary.btn", {}, "More"), h("div.run-menu", {}, act("Download its events", whole),
         isOver && run.kind === "agent" && [act("Download it for a test", recording), h("small", {}, "A test replays it with ", h("code", {}, "AgentKit.replay(file)"), ", without a model and without a call of a tool.")],
         h("a.quiet", { href: addressOf("/run/:runId", { runId: run.run_id }, { tab: "compare" }) }, "Compare with another run"))),
     ];
@@ -82,6 +90,10 @@ function closeOnEscape(/** @type {KeyboardEvent} */ event) {
   menu.querySelector("summary")?.focus();
 }
 
+function closeOnLink(/** @type {any} */ { target, currentTarget }) {
+  if (target.closest("a")) currentTarget.open = false;
+}
+
 function crumbs(/** @type {any[]} */ ...more) {
   return h("p.crumbs", {}, h("a", { href: "#/board" }, "Board"), more);
 }
@@ -91,8 +103,17 @@ function missing(/** @type {any} */ error) {
   return Notice({ title: isUnknown ? "There is no such run" : "The run could not be read", text: isUnknown ? "It may be mistyped, removed, or of a person whose runs you do not see." : errorWords(error), code: error.code });
 }
 
-/** @type {(run: any) => any[]} */
-function factsOf(run) {
+// Why it ended, or what it waits for where that is no question.
+/** @type {(run: any, facts: import("../../state/timeline.js").RunFacts) => any} */
+function whyOf({ status, reason, detail, approvals }, { error: last, stoppedBy }) {
+  if (status === "failed" || status === "dead") return Notice({ text: last?.message ?? "The run gave no reason.", code: last?.code ?? reason });
+  if (status === "cancelled") return h("p.run-why", {}, reason === "stopped" ? `Stopped ${byWords({ by: stoppedBy, mine: false })}`.trim() : `Cancelled: ${visible(reason ?? "")}`, ".");
+  return !OVER.has(status) && detail && !approvals?.length && h("p.run-why", {}, visible(detail));
+}
+
+/** @type {(run: any, attempts: number) => any[]} */
+function factsOf(run, attempts) {
   const fact = (/** @type {string} */ name, /** @type {any} */ text) => text && h("div", {}, h("dt", {}, name), h("dd", {}, text));
-  return [fact("cost", run.cost_usd && cost(run.cost_usd)), fact("tokens", run.usage && tokens(run.usage.input_tokens ?? 0, run.usage.output_tokens ?? 0)), fact("attempt", run.attempt && count(run.attempt)), fact("model", run.model && visible(run.model)), fact("for", visible(ownerOf(run.principal))), fact("accepted", exactly(run.created_at))];
+  const { input_tokens: read = 0, output_tokens: written = 0 } = run.usage ?? {};
+  return [fact("cost", run.cost_usd && cost(run.cost_usd)), fact("tokens", run.usage && `${count(read)} in, ${count(written)} out`), fact("attempt", attempts && count(attempts)), fact("model", run.model && visible(run.model)), fact("for", visible(ownerOf(run.principal))), fact("accepted", exactly(run.created_at))];
 }

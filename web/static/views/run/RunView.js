@@ -78,16 +78,28 @@ function showRun(app, element, runId, queryOf) {
   onEnd(() => feed.stop());
 
   const chosen = signal("");
-  const timeline = new Timeline({ facts, changes, steps: stepRows, clock, chosen, onChoose: (/** @type {string} */ key) => { chosen.value = chosen.peek() === key ? "" : key; } });
-  const panel = new StepPanel({ timeline, chosen, onEvents: (/** @type {string} */ stepId) => { location.hash = addressOf("/run/:runId", { runId }, { tab: "events", step: stepId }); } });
+  const onChoose = (/** @type {string} */ key) => {
+    history.replaceState(null, "", addressOf("/run/:runId", { runId }, { step: (chosen.value = key) }));
+    if (!matchMedia("(max-width: 1120px)").matches) return;
+    panel.element.focus({ preventScroll: true });
+    panel.element.scrollIntoView();
+  };
+  const timeline = new Timeline({ facts, changes, run: () => run.state.value.value, steps: stepRows, clock, chosen, onChoose });
+  const panel = new StepPanel({ runId, facts, timeline, onEvents: (/** @type {string} */ stepId) => { location.hash = addressOf("/run/:runId", { runId }, { tab: "events", step: stepId }); } });
   const questions = new RunQuestions({ run: () => run.state.value.value, clock, onAnswer: () => readSoon() });
   const [body, time] = [h("div.run-body"), h("span")];
-  const head = new RunHead({ app, line: line.element, time, eventsOf: () => events });
-  watch(() => head.show(run.state.value));
-  watch(() => say(time, timeOf(run.state.value.value, clock)));
+  const head = new RunHead({ app, facts, line: line.element, time, eventsOf: () => events });
+  watch(() => {
+    changes.value;
+    const { value, error } = run.state.value;
+    head.show({ value, error });
+    body.hidden = !value && error;
+    say(time, timeOf(value, facts, clock));
+  });
   watch(() => {
     tabChanges.value;
     const { tab = "", step = "", with: otherId = "" } = queryOf();
+    if (!tab && step) chosen.value = step;
     const contents = /** @type {Record<string, () => HTMLElement>} */ ({
       events: () => new EventList({ events, changes, stepId: step }).element,
       usage: () => UsageTable(timeline),
@@ -100,13 +112,13 @@ function showRun(app, element, runId, queryOf) {
     fill(body, tabs(runId, tab, changes, () => events.length), content);
   });
   fill(element, head.element, body);
-  return questions.keys;
+  return { ...questions.keys, s: () => head.stop() };
 }
 
-/** @type {(run: any, clock: import("../../dom/live.js").Signal<number>) => string} */
-function timeOf(run, clock) {
+/** @type {(run: any, facts: RunFacts, clock: import("../../dom/live.js").Signal<number>) => string} */
+function timeOf(run, { end }, clock) {
   if (!run) return "";
-  return OVER.has(run.status) ? took({ duration_ms: run.duration_ms, work_ms: run.work_ms }) : ticking(clock.value - Date.parse(run.started_at ?? run.created_at));
+  return OVER.has(run.status) ? took(end ?? run) : ticking(clock.value - Date.parse(run.started_at ?? run.created_at));
 }
 
 const TABS = [["", "Timeline"], ["events", "Events"], ["usage", "Usage"], ["decisions", "Decisions"], ["log", "Log"], ["related", "Related runs"]];

@@ -5,18 +5,22 @@ import { each, signal, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
 import { usesOf } from "../../state/usage.js";
 import { decisionWords, stateWords } from "../../state/words.js";
-import { placeOf, rateBars, stretches, timeBy, timelineRows } from "../../state/timeline.js";
+import { chosenRow, placeOf, rateBars, stretches, ticksOf, timeBy, timelineRows } from "../../state/timeline.js";
 
-const TICKS = 5;
+const TICKS = 6;
 const RATE_COLUMNS = 200;
-const SIGNS = /** @type {Record<string, string>} */ ({ done: "succeeded", failed: "failed", unknown: "unknown", started: "running", cancelled: "cancelled", waiting: "waiting" });
+const SIGNS = /** @type {Record<string, string>} */ ({ done: "succeeded", failed: "failed", unknown: "unknown", started: "running", cancelled: "cancelled", waiting: "waiting", reject: "refused", "cut off": "unknown" });
+const KINDS = [["first", "until the first token"], ["think", "thinking"], ["write", "writing"], ["tool", "tool"], ["child", "child run"], ["retry", "before a retry"], ["person", "a person"], ["lost", "no worker"]];
+const ENDS = /** @type {Record<string, string>} */ ({ succeeded: "", worker_lost: "its worker was lost", drain: "its worker ended" });
 
 /** What the run did, on a scale of time whose idle stretches are folded. */
 export class Timeline {
-  /** @param {{facts: import("../../state/timeline.js").RunFacts, changes: any, steps: () => any[], clock: any, chosen: any, onChoose: (key: string) => void}} given */
-  constructor({ facts, changes, steps, clock, chosen, onChoose }) {
-    this.chosen = chosen;
+  /** @param {{facts: import("../../state/timeline.js").RunFacts, changes: any, run: () => any, steps: () => any[], clock: any, chosen: any, onChoose: (key: string) => void}} given */
+  constructor({ facts, changes, run, steps, clock, chosen, onChoose }) {
     this.rows = signal(/** @type {any[]} */ ([]));
+    /** The row that the panel shows. */
+    this.shown = signal(/** @type {any} */ (null));
+    const shownKey = signal("");
     const isTrue = signal(false);
     const scale = signal(/** @type {any[]} */ ([]));
     const [sums, axis, list, rate] = [h("div.sums"), h("div.axis", { "aria-hidden": "true" }), h("ol.steps", { "aria-label": "Steps" }), h("div.track-rate", { hidden: true })];
@@ -26,27 +30,24 @@ export class Timeline {
       const to = facts.to ?? Math.max(clock.value, facts.last);
       this.rows.value = timelineRows(facts, steps());
       scale.value = stretches(this.rows.value, facts.from, to, isTrue.value);
-      showSums(sums, timeBy(this.rows.value, facts, to));
-      showAxis(axis, scale.value, facts.from, facts.to === null);
+      showSums(sums, timeBy(this.rows.value, to));
+      showAxis(axis, scale.value, facts.to === null);
       showRate(rate, rateBars(facts.rates, scale.value, RATE_COLUMNS));
       const folded = scale.value.some(({ isFolded }) => isFolded);
       fold.hidden = !folded && !isTrue.value;
       say(fold, isTrue.value ? "Fold the waits" : "True scale");
     });
-    each(list, () => this.rows.value, (row) => row.key, (row) => stepRow(row, { scale, facts, clock, chosen, onChoose }));
-    this.element = h("section.timeline", { "aria-label": "Timeline" }, sums, h("div.track-table", {}, h("div.track-head", {}, h("span.caps", {}, "Step"), axis), rate, list), h("p.legend", {}, ["first", "think", "write", "tool", "child", "person"].map((kind) => h("span", {}, h(`i.bar.is-${kind}`, { "aria-hidden": "true" }), LEGEND[kind])), fold));
-  }
-
-  /** Return the row with a key, if the timeline has it. */
-  row(/** @type {string} */ key) {
-    return this.rows.value.find((row) => row.key === key);
+    watch(() => {
+      this.shown.value = chosenRow(this.rows.value, chosen.value);
+      shownKey.value = this.shown.value?.key;
+    });
+    each(list, () => this.rows.value, (row) => row.key, (row) => stepRow(row, { scale, facts, run, clock, shownKey, onChoose }));
+    this.element = h("section.timeline", { "aria-label": "Timeline" }, sums, h("div.track-table", {}, h("div.track-head", {}, h("span.caps", {}, "Step"), axis), rate, list), h("p.legend", {}, KINDS.map(([kind, words]) => h("span", {}, h(`i.bar.is-${kind}`, { "aria-hidden": "true" }), words)), fold));
   }
 }
 
-const LEGEND = /** @type {Record<string, string>} */ ({ first: "until the first token", think: "thinking", write: "writing", tool: "tool", child: "child run", person: "a person" });
-
-/** @type {(row: any, given: {scale: any, facts: any, clock: any, chosen: any, onChoose: (key: string) => void}) => HTMLElement} */
-function stepRow(row, { scale, facts, clock, chosen, onChoose }) {
+/** @type {(row: any, given: {scale: any, facts: any, run: () => any, clock: any, shownKey: any, onChoose: (key: string) => void}) => HTMLElement} */
+function stepRow(row, { scale, facts, run, clock, shownKey, onChoose }) {
   const [name, note, time, track] = [h("span.step-name"), h("span.step-note.clip"), h("span.step-time"), h("span.track", { "aria-hidden": "true" })];
   const { key, kind } = row.peek();
   const isAttempt = kind === "attempt";
@@ -54,93 +55,84 @@ function stepRow(row, { scale, facts, clock, chosen, onChoose }) {
   const element = h(`li.step.is-${kind}`, { dataset: { key } }, label, track);
   watch(() => {
     const value = row.value, until = value.to ?? facts.to ?? clock.value;
-    say(name, isAttempt ? `Attempt ${value.number}` : kind === "model" ? "Model" : kind === "question" ? visible(value.name) : visible(value.name));
-    say(note, noteOf(value));
-    say(time, duration(until - value.from) + (value.to === null && !isAttempt ? " so far" : ""));
+    say(name, kind === "model" ? "Model" : visible(value.name));
+    say(note, noteOf(value, run()));
+    say(time, timeOf(value, until));
     const sign = label.querySelector(".step-sign");
-    const mark = SIGNS[value.state] ?? (kind === "question" ? (value.to === null ? "waiting" : value.state === "reject" ? "refused" : "succeeded") : value.state);
+    const mark = SIGNS[value.state] ?? (kind === "question" ? "succeeded" : value.state);
     if (sign && label.dataset.sign !== mark) fill(sign, icon(mark), h("span.offscreen", {}, stateWords(value.state)));
     label.dataset.sign = mark;
     fill(track, bars(value, until, scale.value));
   });
-  if (!isAttempt) watch(() => label.setAttribute("aria-pressed", String(chosen.value === key)));
+  if (!isAttempt) watch(() => label.setAttribute("aria-current", String(shownKey.value === key)));
   return element;
 }
 
-/** @type {(value: any) => string} */
-function noteOf(value) {
-  if (value.kind === "attempt") return value.state && value.state !== "succeeded" ? stateWords("waiting", value.state).replaceAll("_", " ") : "";
-  if (value.kind === "question") return value.to === null ? "" : `${decisionWords(value.state)}${value.by ? `, ${visible(value.by)}` : ""}`;
-  if (value.kind === "model") return [value.retries?.length && plural(value.retries.length + 1, "try", "tries"), value.usage?.output_tokens && plural(value.usage.output_tokens, "token"), speedWords(value)].filter(Boolean).join(", ");
-  return visible(Object.values(value.call?.arguments ?? {}).filter((part) => typeof part !== "object").join(", ").slice(0, 120));
+/** @type {(value: any, until: number) => string} */
+function timeOf({ kind, from, to, isCut, workMs, since }, until) {
+  if (kind === "attempt") return duration(workMs + (since === null ? 0 : until - since));
+  return duration(until - from) + (isCut ? ", cut off" : to === null ? " so far" : "");
 }
 
-/** @type {(value: any) => string} */
-function speedWords(value) {
-  const speed = usesOf([value])[0]?.speed;
-  return speed === undefined ? "" : `${count(Math.round(speed))}/s`;
+/** @type {(value: any, run: any) => string} */
+function noteOf({ kind, why, to, since, state, by, retries, usage, call, ...value }, run) {
+  if (kind === "attempt") return [ENDS[why] ?? (why && stateWords(to === null ? "waiting" : why, why)), to === null && since !== null && run?.worker_id && `…${run.worker_id.slice(-6)}`].filter(Boolean).join(", ");
+  if (kind === "question") return to === null ? "" : [decisionWords(state), by && visible(by)].filter(Boolean).join(", ");
+  const speed = usesOf([{ kind, to, usage, ...value }])[0]?.speed;
+  const args = Object.values(call?.arguments ?? {}).filter((part) => typeof part !== "object").join(", ").slice(0, 120);
+  return [retries?.length && plural(retries.length + 1, "try", "tries"), usage?.output_tokens && plural(usage.output_tokens, "token"), speed && `${count(Math.round(speed))}/s`, visible(args)].filter(Boolean).join(", ");
 }
 
-/** @type {(place: HTMLElement, rate: {most: number, bars: {at: number, height: number}[]}) => void} */
+/** @type {(place: HTMLElement, rate: {most: number, bars: {at: number, width: number, height: number}[]}) => void} */
 function showRate(place, { most, bars: columns }) {
   place.hidden = !columns.length;
-  const width = 100 / RATE_COLUMNS;
-  const drawn = columns.map(({ at, height }) => {
-    const column = mark(h("i"), at, width / 100);
+  const drawn = columns.map(({ at, width, height }) => {
+    const column = mark(h("i"), at, width);
     column.style.height = `${(height * 100).toFixed(1)}%`;
     return column;
   });
-  fill(place, h("span.faint", {}, "Text, at most ", h("b", {}, plural(most, "piece")), " a second"), h("div", { "aria-hidden": "true" }, drawn));
+  fill(place, h("span.faint", {}, "Text per second, up to ", h("b", {}, plural(most, "token"))), h("div", { "aria-hidden": "true" }, drawn));
 }
 
 /** @type {(value: any, until: number, scale: any[]) => any[]} */
 function bars(value, until, scale) {
-  const bar = (/** @type {string} */ kind, /** @type {number} */ from, /** @type {number} */ to) => {
-    const [left, right] = [placeOf(scale, from), placeOf(scale, to)];
-    const element = h(`i.bar.is-${kind}`);
-    element.style.left = `${(left * 100).toFixed(3)}%`;
-    element.style.width = `${Math.max(0, (right - left) * 100).toFixed(3)}%`;
-    return element;
+  const bar = (/** @type {string} */ kind, /** @type {number} */ from, /** @type {number} */ to, words = "") => {
+    const left = placeOf(scale, from);
+    return mark(h(`i.bar.is-${kind}`, { title: words }, words), left, Math.max(0, placeOf(scale, to) - left));
   };
-  if (value.kind === "attempt") return [bar("attempt", value.from, until)];
-  if (value.kind === "question") return [bar("person", value.from, until)];
-  if (value.kind !== "model") return [bar(`${value.kind}${value.state === "unknown" ? ".is-cut" : ""}`, value.from, until)];
+  const { kind, from, why, retries = [], isCut, lostTo } = value;
+  const isBad = isCut || ["worker_lost", "failed", "dead"].includes(why);
+  const end = [lostTo && bar("lost", until, lostTo, `no worker ${duration(lostTo - until)}`), isBad && bar("end", until, until)];
+  if (kind === "attempt" || kind === "question") return [bar(kind === "attempt" ? kind : "person", from, until), end];
+  // Each try, and the pauses between them.
+  const tries = [from, ...retries.map((/** @type {any} */ { atMs, retry_in_ms: pause }) => atMs + pause)].map((begin, i) => [begin, retries[i]?.atMs ?? until]);
+  const pauses = retries.map((/** @type {any} */ { atMs }, /** @type {number} */ i) => bar("retry", atMs, tries[i + 1][0]));
+  if (kind !== "model") return [tries.map(([begin, to]) => bar(`${kind}${isCut ? ".is-cut" : ""}`, begin, to)), pauses, end];
   const { thinkFrom, thinkTo, writeFrom, writeTo } = value.parts ?? {};
   const first = thinkFrom ?? writeFrom ?? until;
-  return [bar("first", value.from, first), thinkFrom && bar("think", thinkFrom, writeFrom ?? thinkTo), writeFrom && bar("write", writeFrom, Math.max(writeTo, value.to ?? writeTo)), ...(value.retries ?? []).map((/** @type {any} */ { atMs, retry_in_ms: pause }) => bar("retry", atMs, atMs + pause))];
+  return [tries.map(([begin, to], i) => bar("first", begin, retries[i] ? to : first)), thinkFrom && bar("think", thinkFrom, writeFrom ?? thinkTo), writeFrom && bar("write", writeFrom, Math.max(writeTo, value.to ?? writeTo)), pauses, end];
 }
 
 /** @type {(place: HTMLElement, sums: {model: number, tools: number, people: number, idle: number}) => void} */
 function showSums(place, { model, tools, people, idle }) {
-  const parts = [["model", "model", model], ["tools", "tools and children", tools], ["idle", "no worker", idle], ["people", "people", people]].filter(([, , ms]) => Number(ms) > 0);
-  fill(place, parts.map(([kind, words, ms]) => h("span", {}, h(`i.sum.is-${kind}`, { "aria-hidden": "true" }), `${words} ${duration(Number(ms))}`)));
+  const parts = /** @type {[string, string, number][]} */ ([["model", "model", model], ["tools", "tools and children", tools], ["idle", "no worker", idle]]).filter(([, , ms]) => ms > 0);
+  const bar = h("div.shares", { "aria-hidden": "true" }, parts.map(([kind, , ms]) => {
+    const part = h(`i.sum.is-${kind}`);
+    part.style.flexGrow = String(ms);
+    return part;
+  }));
+  fill(place, parts.length > 0 && bar, parts.map(([kind, words, ms]) => h("span", {}, h(`i.sum.is-${kind}`, { "aria-hidden": "true" }), `${words} ${duration(ms)}`)), people > 0 && h("span.people", {}, `${duration(people)} for people`));
 }
 
-/** @type {(axis: HTMLElement, scale: any[], from: number, isOpen: boolean) => void} */
-function showAxis(axis, scale, from, isOpen) {
-  let before = 0;
-  /** @type {HTMLElement[]} */
-  const marks = [];
-  for (const { from: begin, to, share, isFolded } of scale) {
-    const ticks = isFolded ? 0 : Math.max(1, Math.round(share * TICKS));
-    for (let i = 0; i < ticks; i += 1) marks.push(mark(h("span", {}, clockOf(begin + ((to - begin) * i) / ticks - from, (to - begin) / ticks)), before + (share * i) / ticks));
-    if (isFolded) marks.push(mark(h("i.fold", { title: `${duration(to - begin)} of waiting, folded` }), before, share));
-    before += share;
-  }
-  fill(axis, marks, isOpen && h("span.now", {}, "now"));
+/** @type {(axis: HTMLElement, scale: any[], isOpen: boolean) => void} */
+function showAxis(axis, scale, isOpen) {
+  const folds = scale.filter(({ isFolded }) => isFolded).map(({ from, to, share }) => mark(h("i.fold", { title: `${duration(to - from)} of waiting, folded` }), placeOf(scale, from), share));
+  fill(axis, ticksOf(scale, TICKS).map(({ at, words }) => mark(h("span", {}, words), at)), folds, isOpen && h("span.now", {}, "now"));
 }
 
 /** @type {(element: HTMLElement, left: number, width?: number) => HTMLElement} */
 function mark(element, left, width) {
-  element.style.left = `${(left * 100).toFixed(2)}%`;
-  if (width) element.style.width = `${(width * 100).toFixed(2)}%`;
+  element.style.left = `${(left * 100).toFixed(3)}%`;
+  if (width !== undefined) element.style.width = `${(width * 100).toFixed(3)}%`;
   return element;
-}
-
-/** @type {(ms: number, step: number) => string} Returns a time since the beginning, as exact as ticks this far apart need. */
-function clockOf(ms, step) {
-  if (step < 100 && ms < 10_000) return `${Math.round(ms)} ms`;
-  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1000);
-  return seconds < 3600 ? `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}` : `${count(Math.floor(seconds / 3600))} h ${Math.floor((seconds % 3600) / 60)}`;
 }

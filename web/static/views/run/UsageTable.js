@@ -1,5 +1,5 @@
 // @ts-check
-import { cost, count, duration } from "../../dom/format.js";
+import { cost, count, duration, plural } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
@@ -27,5 +27,5 @@ function table(uses) {
   const cells = (/** @type {any[]} */ parts) => parts.map((part, i) => h(i === 1 ? "td" : "td.n", {}, part ?? "–"));
   return h("table.plain", { "aria-label": "Usage" }, h("thead", {}, h("tr", {}, HEADS.map((words, i) => h(i === 1 ? "th" : "th.n", { scope: "col" }, words)))),
     h("tbody", {}, uses.map((use) => h("tr", {}, cells([count(use.number), [visible(use.name), use.attempt > 1 && h("small", {}, ` attempt ${count(use.attempt)}`)], count(use.read), count(use.cached), count(use.written), use.firstMs === undefined ? undefined : duration(use.firstMs), use.speed === undefined ? undefined : count(Math.round(use.speed)), use.ms === undefined ? "so far" : duration(use.ms), use.cost === undefined ? undefined : cost(use.cost)])))),
-    h("tfoot", {}, h("tr", {}, cells([count(uses.length), "All calls", count(sums.read), count(sums.cached), count(sums.written), "", "", duration(sums.ms), sums.cost === undefined ? undefined : cost(sums.cost)]))));
+    h("tfoot", {}, h("tr", {}, cells(["", plural(uses.length, "call"), count(sums.read), count(sums.cached), count(sums.written), "", "", duration(sums.ms), sums.cost === undefined ? undefined : cost(sums.cost)]))));
 }
