@@ -78,18 +78,15 @@ def test_its_log_is_searched_and_saved(visitor: Visitor, run_id: str) -> None:
 
 
 def test_it_is_saved_for_a_test_and_as_its_events(visitor: Visitor, run_id: str) -> None:
-    more = visitor.page.locator("details.run-more")
-    more.get_by_text("More", exact=True).click()
     with visitor.page.expect_download() as recording:
-        more.get_by_role("button", name="Download it for a test").click()
+        visitor.page.get_by_role("button", name="Make a test of the run").click()
+    tab(visitor, "Events")
     with visitor.page.expect_download() as events:
-        more.get_by_role("button", name="Download its events").click()
-    visitor.presses("Escape")
+        visitor.page.get_by_role("button", name="Download").click()
 
     assert read_recording(recording.value.path()).run.run_id == run_id
     content = orjson.loads(events.value.path().read_bytes())
     assert (content["run"]["run_id"], content["events"][-1]["type"]) == (run_id, "end")
-    expect(more).not_to_have_attribute("open", "")
 
 
 def test_a_related_run_is_compared_with_it(visitor: Visitor, run_id: str) -> None:

@@ -212,7 +212,7 @@ def test_a_lost_worker_ends_an_attempt_and_cuts_off_its_call(visitor: Visitor, c
     visitor.opens(f"#/run/{run_id}")
 
     expect(steps(visitor)).to_contain_text(
-        ["Attempt 1its worker was lost", re.compile("get_order.*cut off"), "Attempt 2"], timeout=PATIENCE_MS
+        ["Attempt 1worker lost, none for", re.compile("get_order.*cut off"), "Attempt 2"], timeout=PATIENCE_MS
     )
     expect(steps(visitor).first.locator(".is-lost")).to_contain_text("no worker")
     expect(steps(visitor).first.locator(".is-end")).to_have_count(1)

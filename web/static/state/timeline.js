@@ -4,8 +4,8 @@
 import { OVER, pick } from "./story.js";
 
 /**
- * @typedef {{from: number, to: number | null, why: string, workMs: number, since: number | null}} Attempt
- * One worker's, or after waits several workers': `why` it ended or waits, `since` when a worker has it
+ * @typedef {{from: number, to: number | null, why: string, workMs: number, since: number | null, lostTo?: number}} Attempt
+ * `why` it ended or waits, `since` when a worker has it; `lostTo`: when another one had the run, where its worker was lost
  * @typedef {{thinkFrom?: number, thinkTo?: number, writeFrom?: number, writeTo?: number, pieces: number}} Pieces
  * @typedef {{key: string, kind: string, name: string, from: number, to: number | null, state: string, [fact: string]: any}} Item
  * @typedef {{from: number, to: number, share: number, isFolded: boolean}} Stretch
@@ -68,9 +68,10 @@ const FOLDS = {
     let attempt = facts.attempts.at(-1);
     if (attempt && attempt.to === null) {
       // No event says that a worker is lost, until another one has the run.
-      const isLost = attempt.since !== null && isRunning;
-      rest(attempt, isLost ? facts.sign : at, isLost ? LOST : reason ?? status);
-      if (isLost || reason === "drain") attempt.to = isLost ? facts.sign : at;
+      if (attempt.since !== null && isRunning) {
+        rest(attempt, facts.sign, LOST);
+        Object.assign(attempt, { to: facts.sign, lostTo: at });
+      } else rest(attempt, at, reason ?? status);
     }
     if (!isRunning) return;
     if (!attempt || attempt.to !== null) facts.attempts.push((attempt = { from: at, to: null, why: "", workMs: 0, since: at }));
@@ -132,13 +133,11 @@ function notePiece(facts, event, at, kind) {
  *
  * @param {RunFacts} facts
  * @param {any[]} steps as GET /v1/runs/{id}/steps returns them
- * @returns {Item[]} of an attempt whose worker was lost, `lostTo` is when another one had the run
+ * @returns {Item[]}
  */
 export function timelineRows(facts, steps) {
   if (!facts.from) return [];
-  const signs = steps.flatMap(({ started_at: from, ended_at: to }) => [Date.parse(from), Date.parse(to ?? from)]);
-  const attempts = (facts.attempts.length ? facts.attempts : [{ from: facts.from, to: facts.to, why: "", workMs: 0, since: facts.from }])
-    .map((attempt, i, { [i + 1]: next }) => attempt.why === LOST ? { ...attempt, to: Math.max(attempt.to ?? 0, ...signs.filter((at) => at < next.from)), lostTo: next.from } : attempt);
+  const attempts = facts.attempts.length ? facts.attempts : [{ from: facts.from, to: facts.to, why: "", workMs: 0, since: facts.from }];
   const items = [...steps.flatMap((step) => stepItems(facts, attempts, step)), ...facts.questions.values(), ...facts.children.values()];
   items.sort((a, b) => a.from - b.from);
   return attempts.flatMap((attempt, i) => {
@@ -161,7 +160,7 @@ function stepItems(facts, attempts, step) {
   /** @type {Item[]} */
   const items = [];
   const add = (/** @type {number | null} */ to, /** @type {object} */ more) => items.push({ ...step, key: items.length ? `${step.id} ${items.length + 1}` : step.id, from, to, state: step.status, call, ...partsOf(facts, step, from, to), ...more });
-  const losses = attempts.filter(({ to, lostTo }) => lostTo > from && to < (ended ?? Infinity)).map(({ to, lostTo }) => [to, lostTo]);
+  const losses = attempts.filter(({ lostTo }) => lostTo > from && lostTo <= (ended ?? Infinity)).map(({ to, lostTo }) => [Math.max(from, to), lostTo]);
   for (const [at, again] of losses.length ? losses : late.map((question) => [question.from])) {
     const question = late.find((each) => each.from >= at);
     add(at, { state: step.status === "unknown" ? "unknown" : "cut off", usage: undefined, cost_usd: undefined, isCut: true });

@@ -4,6 +4,7 @@ import { fill, h, say } from "../../dom/h.js";
 import { asJson } from "../../dom/json.js";
 import { signal, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
+import { save } from "../../services/runFiles.js";
 import { Table, textColumn } from "../../ui/Table.js";
 
 const PIECES = new Set(["response", "reasoning"]);
@@ -11,8 +12,8 @@ const MOST_CHARS = 300;
 
 /** The run's events as they are, with a field that finds some of them; a row opens to its whole JSON. */
 export class EventList {
-  /** @param {{events: any[], changes: import("../../dom/live.js").Signal<number>, stepId: string}} given `stepId`: of one step alone */
-  constructor({ events, changes, stepId }) {
+  /** @param {{run: () => any, events: any[], changes: import("../../dom/live.js").Signal<number>, stepId: string}} given `stepId`: of one step alone */
+  constructor({ run, events, changes, stepId }) {
     this.step = signal(stepId);
     const words = signal(""), pieces = signal(false), opened = signal(""), shown = signal(/** @type {any[]} */ ([]));
     const rows = new WeakMap();
@@ -45,8 +46,9 @@ export class EventList {
     watch(() => say(total, `${count(shown.value.length)} of ${count(events.length)}`));
     const clear = h("button.quiet", { type: "button", onclick: () => { this.step.value = ""; } }, "All steps");
     watch(() => { clear.hidden = !this.step.value; });
+    const download = () => save(`${run().run_id}.events.json`, JSON.stringify({ run: run(), events }, null, 1));
     fill(scroller, table.element);
-    this.element = h("div.events", {}, h("div.bar", {}, h("label.filter", {}, input), h("label.row", {}, box, "Pieces of text"), total, clear), h("div.event-columns", {}, scroller, whole));
+    this.element = h("div.events", {}, h("div.bar", {}, h("label.filter", {}, input), h("label.row", {}, box, "Pieces of text"), total, clear, h("button.quiet", { type: "button", onclick: download }, "Download")), h("div.event-columns", {}, scroller, whole));
   }
 }
 

@@ -6,7 +6,6 @@ import { fill, h, icon, say } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf, threadHash } from "../../router.js";
 import { newKey, retryRun, stopRun } from "../../services/api.js";
-import { getRunFile, save } from "../../services/runFiles.js";
 import { mayStop, ownerOf, threadKey } from "../../state/me.js";
 import { OVER } from "../../state/story.js";
 import { byWords, errorWords, stateWords } from "../../state/words.js";
@@ -16,12 +15,11 @@ import { confirmed } from "../../ui/Confirm.js";
 export class RunHead {
   #shown = "";
 
-  /** @param {{app: any, facts: import("../../state/timeline.js").RunFacts, line: HTMLElement, time: HTMLElement, eventsOf: () => any[]}} given */
-  constructor({ app, facts, line, time, eventsOf }) {
+  /** @param {{app: any, facts: import("../../state/timeline.js").RunFacts, line: HTMLElement, time: HTMLElement}} given */
+  constructor({ app, facts, line, time }) {
     this.app = app;
     this.facts = facts;
     this.line = line;
-    this.eventsOf = eventsOf;
     this.element = h("header.run-head");
     this.state = h("dd.fact-state", {}, h("span"), h("strong"), " · ", time);
   }
@@ -49,17 +47,12 @@ export class RunHead {
   /** @param {any} run */
   #actions(run) {
     const isOver = OVER.has(run.status);
-    const act = (/** @type {string} */ words, /** @type {() => Promise<any>} */ call, mark = "", key = "") => h(`button.${mark ? "btn" : "quiet"}`, { type: "button", "aria-keyshortcuts": key || null, onclick: (/** @type {any} */ event) => this.#attempt(event.currentTarget, call) }, mark && icon(mark), words, key && h("kbd", { "aria-hidden": "true" }, key));
+    const act = (/** @type {string} */ words, /** @type {() => Promise<any>} */ call, /** @type {string} */ mark, key = "") => h("button.btn", { type: "button", "aria-keyshortcuts": key || null, onclick: (/** @type {any} */ event) => this.#attempt(event.currentTarget, call) }, icon(mark), words, key && h("kbd", { "aria-hidden": "true" }, key));
     const stop = async () => await confirmed({ title: "Stop this run?", text: "What it does now is cut off, and what it has done is not undone.", go: "Stop the run" }) && stopRun(run.run_id);
-    const whole = async () => save(`${run.run_id}.events.json`, JSON.stringify({ run, events: this.eventsOf() }, null, 1));
-    const recording = async () => save(`${run.run_id}.json`, await getRunFile(run.run_id, "recording"));
     return [
       h("a.btn", { href: threadHash(threadKey(run.thread_id, run.principal), run.run_id) }, icon("talk"), "Conversation"),
       isOver && run.status !== "succeeded" && act("Retry", async () => { location.hash = addressOf("/run/:runId", { runId: (await retryRun(run.run_id, newKey())).run_id }); }, "again"),
       !isOver && mayStop(run.principal) && act("Stop", stop, "stop", "s"),
-      h("details.run-more", { onfocusout: closeOutside, onkeydown: closeOnEscape, onclick: closeOnLink }, h("summary.btn", {}, "More"), h("div.run-menu", {}, act("Download its events", whole),
-        isOver && run.kind === "agent" && [act("Download it for a test", recording), h("small", {}, "A test replays it with ", h("code", {}, "AgentKit.replay(file)"), ", without a model and without a call of a tool.")],
-        h("a.quiet", { href: addressOf("/run/:runId", { runId: run.run_id }, { tab: "compare" }) }, "Compare with another run"))),
     ];
   }
 
@@ -75,23 +68,6 @@ export class RunHead {
       button.disabled = false;
     }
   }
-}
-
-function closeOutside(/** @type {FocusEvent} */ { currentTarget, relatedTarget }) {
-  const menu = /** @type {HTMLDetailsElement} */ (currentTarget);
-  if (relatedTarget && !menu.contains(/** @type {Node} */ (relatedTarget))) menu.open = false;
-}
-
-function closeOnEscape(/** @type {KeyboardEvent} */ event) {
-  const menu = /** @type {HTMLDetailsElement} */ (event.currentTarget);
-  if (event.key !== "Escape" || !menu.open) return;
-  event.stopPropagation();
-  menu.open = false;
-  menu.querySelector("summary")?.focus();
-}
-
-function closeOnLink(/** @type {any} */ { target, currentTarget }) {
-  if (target.closest("a")) currentTarget.open = false;
 }
 
 function crumbs(/** @type {any[]} */ ...more) {

@@ -85,10 +85,10 @@ function showRun(app, element, runId, queryOf) {
     panel.element.scrollIntoView();
   };
   const timeline = new Timeline({ facts, changes, run: () => run.state.value.value, steps: stepRows, clock, chosen, onChoose });
-  const panel = new StepPanel({ runId, facts, timeline, onEvents: (/** @type {string} */ stepId) => { location.hash = addressOf("/run/:runId", { runId }, { tab: "events", step: stepId }); } });
+  const panel = new StepPanel({ run: () => run.state.value.value, runId, facts, timeline, onEvents: (/** @type {string} */ stepId) => { location.hash = addressOf("/run/:runId", { runId }, { tab: "events", step: stepId }); } });
   const questions = new RunQuestions({ run: () => run.state.value.value, clock, onAnswer: () => readSoon() });
   const [body, time] = [h("div.run-body"), h("span")];
-  const head = new RunHead({ app, facts, line: line.element, time, eventsOf: () => events });
+  const head = new RunHead({ app, facts, line: line.element, time });
   watch(() => {
     changes.value;
     const { value, error } = run.state.value;
@@ -101,7 +101,7 @@ function showRun(app, element, runId, queryOf) {
     const { tab = "", step = "", with: otherId = "" } = queryOf();
     if (!tab && step) chosen.value = step;
     const contents = /** @type {Record<string, () => HTMLElement>} */ ({
-      events: () => new EventList({ events, changes, stepId: step }).element,
+      events: () => new EventList({ run: () => run.state.peek().value, events, changes, stepId: step }).element,
       usage: () => UsageTable(timeline),
       decisions: () => DecisionTable(runId),
       log: () => LogText({ runId, lines, isOpen: facts.to === null }),
@@ -121,12 +121,11 @@ function timeOf(run, { end }, clock) {
   return OVER.has(run.status) ? took(end ?? run) : ticking(clock.value - Date.parse(run.started_at ?? run.created_at));
 }
 
-const TABS = [["", "Timeline"], ["events", "Events"], ["usage", "Usage"], ["decisions", "Decisions"], ["log", "Log"], ["related", "Related runs"]];
+const TABS = [["", "Timeline"], ["events", "Events"], ["usage", "Usage"], ["decisions", "Decisions"], ["log", "Log"], ["related", "Related runs"], ["compare", "Compare"]];
 
 /** @type {(runId: string, tab: string, changes: any, number: () => number) => HTMLElement} */
 function tabs(runId, tab, changes, number) {
   const total = h("small");
   watch(() => { changes.value; say(total, count(number())); });
-  const list = tab === "compare" ? [...TABS, ["compare", "Compare"]] : TABS;
-  return h("nav.view-tabs", { "aria-label": "Of this run" }, list.map(([name, words]) => h("a", { href: addressOf("/run/:runId", { runId }, { tab: name }), "aria-current": tab === name ? "page" : null }, words, name === "events" && total)));
+  return h("nav.view-tabs", { "aria-label": "Of this run" }, TABS.map(([name, words]) => h("a", { href: addressOf("/run/:runId", { runId }, { tab: name }), "aria-current": tab === name ? "page" : null }, words, name === "events" && total)));
 }

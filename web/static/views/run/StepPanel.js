@@ -2,15 +2,15 @@
 import { ArgumentList } from "../../components/ArgumentList.js";
 import { copyButton } from "../../dom/copyButton.js";
 import { cost, duration, exactly, plural, tokens } from "../../dom/format.js";
-import { fill, h } from "../../dom/h.js";
+import { fill, h, say } from "../../dom/h.js";
 import { asJson } from "../../dom/json.js";
 import { each, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { resource } from "../../services/resource.js";
-import { getStepFacts } from "../../services/runFiles.js";
+import { getRunFile, getStepFacts, save } from "../../services/runFiles.js";
 import { clockOf } from "../../state/timeline.js";
-import { byWords, decisionWords, effectWords } from "../../state/words.js";
+import { byWords, decisionWords, effectWords, errorWords } from "../../state/words.js";
 import { Loaded } from "../../ui/Loaded.js";
 import { shortened } from "./Comparison.js";
 import { whyOf } from "./DecisionTable.js";
@@ -22,15 +22,16 @@ const MOST_SPANS = 12;
 export class StepPanel {
   #shown = "";
 
-  /** @param {{runId: string, facts: import("../../state/timeline.js").RunFacts, timeline: import("./Timeline.js").Timeline, onEvents: (stepId: string) => void}} given */
-  constructor({ runId, facts, timeline, onEvents }) {
+  /** @param {{run: () => any, runId: string, facts: import("../../state/timeline.js").RunFacts, timeline: import("./Timeline.js").Timeline, onEvents: (stepId: string) => void}} given */
+  constructor({ run, runId, facts, timeline, onEvents }) {
+    this.run = run;
     this.facts = facts;
     this.onEvents = onEvents;
     const [words, requests] = [h("div"), h("div")];
     this.element = h("aside.step-panel", { "aria-label": "The chosen step", tabindex: "-1" }, words, requests);
     watch(() => {
       const row = timeline.shown.value;
-      const key = JSON.stringify(row ?? null);
+      const key = JSON.stringify([row, facts.end?.seq, run()?.kind]);
       if (key === this.#shown) return;
       this.#shown = key;
       fill(words, row ? this.#step(row) : h("p.faint", {}, "No step has begun."));
@@ -42,6 +43,7 @@ export class StepPanel {
   /** @param {any} row */
   #step(row) {
     const args = row.call?.arguments ?? row.input;
+    const { run_id, kind } = this.run() ?? {}, isWhole = this.facts.end && kind === "agent";
     return [
       h("h2", {}, row.kind === "model" ? visible(row.name) : h("code", {}, visible(row.name))),
       h("p.step-badges", {}, [row.call?.effect ?? row.effect, row.kind === "question" ? (row.to === null ? "open" : decisionWords(row.state)) : row.state].filter(Boolean).map((word) => h("span.badge", {}, visible(word)))),
@@ -52,7 +54,7 @@ export class StepPanel {
       row.result !== undefined && row.kind === "tool" && !row.isCut && [h("h3.caps", {}, "Result"), h("pre.result", { tabindex: "0" }, visible(shortened(row.result, MOST_CHARS)))],
       row.usage && [h("h3.caps", {}, "Usage"), h("p", {}, tokens(row.usage.input_tokens ?? 0, row.usage.output_tokens ?? 0), row.cost_usd ? ` · ${cost(row.cost_usd)}` : "")],
       row.child_run_id && h("p", {}, h("a.link", { href: addressOf("/run/:runId", { runId: row.child_run_id }) }, "Open the child run")),
-      row.id && h("p", {}, h("button.quiet", { type: "button", onclick: () => this.onEvents(row.id) }, "Its events")),
+      row.id && h("p.row", {}, h("button.quiet", { type: "button", onclick: () => this.onEvents(row.id) }, "Its events"), isWhole && h("button.quiet", { type: "button", title: "A test replays the run with AgentKit.replay(file), without a model and without a call of a tool", onclick: (/** @type {any} */ { target }) => getRunFile(run_id, "recording").then((text) => save(`${run_id}.json`, text), (error) => say(target, errorWords(error))) }, "Make a test of the run")),
     ];
   }
 
