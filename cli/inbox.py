@@ -12,7 +12,7 @@ import orjson
 from agents.runner import Runner
 from agents.tools.schema import parse_arguments
 from bus.journal.approvals import Decision
-from cli.output.question import label, question_lines
+from cli.output.question import label, question_lines, sentence_of
 from cli.output.quoted import INDENT, fit, hanging
 from cli.output.screen import Screen, hints
 from cli.output.table import Column, Table
@@ -29,7 +29,7 @@ MOST_LISTED = 0.35
 
 
 def _asks(question: Mapping[str, Any]) -> str:
-    return f"{question.get('name') or 'the run'}: {question.get('reason') or ''}"
+    return sentence_of(question) or f"{question.get('name') or 'the run'}: {question.get('reason') or ''}"
 
 
 QUESTIONS = Table(

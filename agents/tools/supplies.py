@@ -18,7 +18,7 @@ PRICES_EUR = {"paper": 24.90, "pens": 8.50, "coffee": 13.20, "envelopes": 11.00,
 """One box each."""
 
 
-@tool(effect="unsafe", confirm=True, title="Order boxes of {item}: {boxes}", timeout_s=20)
+@tool(effect="unsafe", confirm=True, title="Order {boxes} boxes of {item}", timeout_s=20)
 def order_supplies(
     item: Literal["paper", "pens", "coffee", "envelopes", "toner", "notebooks"],
     boxes: Annotated[int, Field(ge=1, le=100)],

@@ -61,13 +61,24 @@ def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
     return {name: getattr(payload, name) for name in names} | {"input_schema": payload.form or payload.input_schema}
 
 
+def sentence_of(question: Mapping[str, Any]) -> str:
+    """Return what a question asks in its tool's words, as the page does; empty of a tool without a title."""
+    if question.get("name") == GATE:
+        return str((question.get("arguments") or {}).get("message"))
+    sentence, decisions = question.get("sentence"), question.get("decisions") or ()
+    if not sentence or "answer" in decisions:
+        return ""
+    return f"Did this take effect: {sentence}?" if "run_again" in decisions else f"{sentence}?"
+
+
 def question_lines(question: Mapping[str, Any]) -> list[str]:
     """Return a question's lines with the whole call, since the answer applies to exactly this call."""
     reason = question.get("reason") or "A decision is needed."
     schema, arguments = question.get("input_schema") or {}, question.get("arguments") or {}
     if question.get("name") == GATE:
-        return [*_gate_lines(reason, arguments), *_terms(question)]
-    lines = [f"{question.get('name') or 'the run'} asks: {reason}", *argument_lines(arguments)]
+        return [sentence_of(question), *_gate_lines(reason, arguments), *_terms(question)]
+    lines = [sentence] if (sentence := sentence_of(question)) else []
+    lines += [f"{question.get('name') or 'the run'} asks: {reason}", *argument_lines(arguments)]
     if "answer" in (question.get("decisions") or ()):
         lines += [f"  {line}" for line in field_lines(schema)]
     else:
@@ -77,9 +88,9 @@ def question_lines(question: Mapping[str, Any]) -> list[str]:
 
 
 def _gate_lines(reason: str, arguments: Mapping[str, Any]) -> list[str]:
-    """Return the lines about the question of an APPROVAL_GATE, and about the data with which it was asked."""
+    """Return the lines about the data with which an APPROVAL_GATE asks, and about why."""
     data = {name: value for name, value in arguments.items() if name != "message"}
-    return [str(arguments.get("message")), *(argument_lines(data) if data else ()), f"  {reason}"]
+    return [*(argument_lines(data) if data else ()), f"  {reason}"]
 
 
 def _terms(question: Mapping[str, Any]) -> list[str]:

@@ -101,7 +101,7 @@ def test_a_question_shows_the_exact_call_why_it_is_asked_and_until_when(visitor:
     expect(card.locator("dl.args")).to_contain_text(LONG["body"])
     expect(card.locator("dl.args")).to_contain_text('"a": 2')
     expect(card).to_contain_text(re.compile(r"Without an answer by \w+, \w+ \d+.* the run fails"))
-    expect(card.locator(".choices button")).to_have_text(["Run again", "Take as done", "Fail the run"])
+    expect(card.locator(".choices button")).to_have_text(["Pass on", "Fail the run", "Take as done", "Run again"])
     expect(card.locator(".choices")).to_contain_text("If it took effect before, it takes effect twice.")
 
 
@@ -190,7 +190,7 @@ def test_a_call_is_approved_as_it_is_shown(visitor: Visitor, counter: Counter) -
     card = looks_at(visitor, thread_id)
 
     expect(card).to_contain_text("May this call be made?")
-    expect(card.locator(".choices button")).to_have_text(["Reject", "Edit", "Approve"])
+    expect(card.locator(".choices button")).to_have_text(["Pass on", "Reject", "Edit", "Approve"])
     expect(card.locator(".badge")).to_have_text("unsafe · needs an answer")
     expect(visitor.page.locator(".tool:not(.ask)")).to_be_hidden()
     button(card, "Approve").click()
@@ -243,7 +243,7 @@ def test_what_decides_is_shown(visitor: Visitor, counter: Counter) -> None:
     expect(card.locator(".args dt")).to_have_text(["order", "amount", "to", "speed"])
     expect(card.locator(".args dd").last).to_have_text("slow default")
     tops = card.locator(".choices button").evaluate_all("found => found.map((one) => one.offsetTop)")
-    assert len(tops) == 3
+    assert len(tops) == 4
     assert len(set(tops)) == 1
 
 
@@ -316,7 +316,7 @@ def test_a_call_that_two_have_to_approve_waits_for_the_second(browser: Browser, 
         visitor = Visitor(browser_context, guarded.url).opens(f"#token={guarded.key(name, Role.APPROVER)}")
         visitor.page.locator(f"a.run[data-run={run_id}]").click()
         card = visitor.page.locator(".ask")
-        expect(card.locator(".choices button")).to_have_text(["Reject", "Approve"], timeout=PATIENCE_MS)
+        expect(card.locator(".choices button")).to_have_text(["Pass on", "Reject", "Approve"], timeout=PATIENCE_MS)
         if name == "ann":
             expect(card).to_contain_text("2 persons have to approve it. The owner of the run is none of them.")
         else:
@@ -324,7 +324,7 @@ def test_a_call_that_two_have_to_approve_waits_for_the_second(browser: Browser, 
         button(card, "Approve").click()
         if name == "ann":
             expect(card).to_contain_text("1 of 2 have approved it: ann.")
-            expect(card.locator(".choices button")).to_have_text(["Reject", "Approve"])
+            expect(card.locator(".choices button")).to_have_text(["Pass on", "Reject", "Approve"])
 
     expect(card).to_contain_text("Approve — decided by ben.")
     for each in (context, other):
@@ -357,7 +357,7 @@ def test_back_leads_back_and_decides_nothing(visitor: Visitor, counter: Counter)
     visitor.presses("Escape")
 
     expect(button(card, "Take as done")).to_be_focused()
-    expect(card.locator(".choices button")).to_have_count(3)
+    expect(card.locator(".choices button")).to_have_count(4)
     assert status_of(counter, run_id) == "waiting"
 
 
@@ -437,7 +437,7 @@ def test_two_browsers_see_one_answer(visitor: Visitor, browser: Browser, counter
 
     button(other, "Fail the run").click()
 
-    expect(card).to_contain_text("Fail the run — decided on a page or over HTTP.")
+    expect(card).to_contain_text("Fail the run — decided by local.")
     context.close()
 
 
@@ -464,7 +464,7 @@ def test_only_a_reader_who_may_decide_is_offered_the_answers(browser: Browser, g
     expect(card).to_contain_text("Did this call take effect?", timeout=PATIENCE_MS)
 
     if role is Role.APPROVER:
-        expect(card.locator(".choices button")).to_have_count(3)
+        expect(card.locator(".choices button")).to_have_count(4)
     else:
         expect(card.get_by_role("button")).to_have_count(0)
         expect(card).to_contain_text("Its owner, local, may, and so may everyone with the role approver or admin.")
@@ -522,7 +522,7 @@ def test_of_two_questions_each_has_its_card(visitor: Visitor, counter: Counter) 
     button(cards.nth(1), "Run again").click()
 
     expect(cards.nth(1)).to_contain_text("decided by you")
-    expect(cards.nth(0).locator(".choices button")).to_have_count(3)
+    expect(cards.nth(0).locator(".choices button")).to_have_count(4)
     expect(visitor.page.locator(".head .state")).to_have_text("waiting for an answer")
     assert status_of(counter, run_id) == "waiting"
 
@@ -559,8 +559,8 @@ def test_a_question_is_answered_by_keyboard_alone(visitor: Visitor, counter: Cou
     card = looks_at(visitor, thread_id)
 
     visitor.presses("a")
-    expect(button(card, "Run again")).to_be_focused()
-    visitor.presses("Tab", "Enter")
+    expect(button(card, "Take as done")).to_be_focused()
+    visitor.presses("Enter")
     expect(card.get_by_label("What did the call return?")).to_be_focused()
     visitor.page.keyboard.type("by hand")
     visitor.presses("Tab", "Enter")
@@ -570,14 +570,14 @@ def test_a_question_is_answered_by_keyboard_alone(visitor: Visitor, counter: Cou
     assert answer_of(counter.journal.database, run_id).result == "by hand"
 
 
-@pytest.mark.parametrize("key", ["a", "e", "r"])
-def test_no_single_key_decides_what_cannot_be_undone(visitor: Visitor, counter: Counter, key: str) -> None:
+@pytest.mark.parametrize(("key", "name"), [("a", "Take as done"), ("e", ""), ("r", "Fail the run")])
+def test_no_key_leads_to_a_call_made_again(visitor: Visitor, counter: Counter, key: str, name: str) -> None:
     run_id, thread_id = counter.waiting()
     card = looks_at(visitor, thread_id)
 
     visitor.presses(key, key)
 
-    expect(card.locator(".choices button").first).to_be_focused()
+    expect(button(card, name) if name else card).to_be_focused()
     assert status_of(counter, run_id) == "waiting"
 
 
@@ -644,9 +644,9 @@ def test_a_card_with_an_answer_under_way_is_left_out_of_the_line(visitor: Visito
     button(card.nth(1), "Edit").click()
     expect(line).to_have_attribute("aria-label", "2 calls wait")
     expect(card.nth(1).get_by_label("order")).to_be_focused()
-    card.nth(0).get_by_label("What the approval is for").select_option("thread")
+    card.nth(0).get_by_label("holds for").select_option("thread")
     expect(line).to_be_hidden()
-    card.nth(0).get_by_label("What the approval is for").select_option("")
+    card.nth(0).get_by_label("holds for").select_option("")
     button(line, "Approve all 2").click()
 
     expect(card.nth(2)).to_contain_text("decided by you")
@@ -846,8 +846,8 @@ def test_a_form_fits_and_can_be_read(browser: Browser, counter: Counter, width: 
 def test_an_approval_may_hold_for_later_calls_where_that_is_offered(visitor: Visitor, counter: Counter) -> None:
     run_id, thread_id = counter.waiting(question_before(scopes=("thread",), scope_s=1800))
     card = looks_at(visitor, thread_id)
-    chosen = card.get_by_label("What the approval is for")
-    expect(chosen.locator("option")).to_have_text(["This call only", "And its calls in this conversation, for 30 min"])
+    chosen = card.get_by_label("holds for")
+    expect(chosen.locator("option")).to_have_text(["this call only", "its calls in this conversation, for 30 min"])
 
     chosen.select_option("thread")
     button(card, "Approve").click()
@@ -863,7 +863,7 @@ def test_without_an_offer_an_approval_is_for_this_call(visitor: Visitor, counter
 
     card = looks_at(visitor, thread_id)
 
-    expect(card.get_by_label("What the approval is for")).to_have_count(0)
+    expect(card.get_by_label("holds for")).to_have_count(0)
 
 
 # --- links ----------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_questions_are_grouped_and_the_first_stands_in_full_beside_the_list(visi
     headings = visitor.page.locator(".group h2")
     expect(headings).to_contain_text(["refund_order", "Did these take effect?", "Others"])
     expect(rows(visitor)).to_have_count(4)
-    expect(rows(visitor).nth(2)).to_contain_text(re.compile(r"in \d\d min"))
+    expect(rows(visitor).nth(2)).to_contain_text(re.compile(r"\d s ago.*\d\d min left"))
     expect(visitor.page.locator(".places .asked")).to_have_text("4")
     detail = pane(visitor)
     expect(detail.get_by_role("heading", level=2)).to_have_text("Pay back 54.9 EUR for order 1043?")
@@ -119,7 +119,9 @@ def test_keys_lead_to_the_next_question_and_no_single_key_decides(visitor: Visit
     visitor.presses("j", "r")
     expect(button(visitor, "Reject")).to_be_focused()
     visitor.presses("k", "a")
-    expect(button(visitor, "Run again")).to_be_focused()
+    expect(button(visitor, "Take as done")).to_be_focused()
+    visitor.presses("r")
+    expect(button(visitor, "Fail the run")).to_be_focused()
     assert {counter.runner.handle(run_id).status() for run_id in (first, second)} == {"waiting"}
     visitor.presses("j")
     expect(rows(visitor).nth(1).get_by_role("link")).to_be_focused()
@@ -172,12 +174,19 @@ def test_calls_of_one_tool_are_reviewed_and_approved_together(visitor: Visitor, 
     expect(review.locator("tbody tr")).to_have_count(3)
     rows(visitor).nth(1).get_by_role("checkbox").uncheck()
     expect(review.locator("tbody tr")).to_have_count(2)
+    visitor.presses("r")
+    expect(visitor.page.locator(".batch").get_by_role("button", name="Reject")).to_be_focused()
+    visitor.presses("p", "e", "o")
+    expect(visitor.page.locator(".batch").get_by_role("button", name="Reject")).to_be_focused()
     visitor.presses("a")
     expect(visitor.page.get_by_role("button", name="Approve 2")).to_be_focused()
     visitor.presses("Enter")
 
     expect(rows(visitor)).to_have_count(2)
     expect(visitor.page.locator(".list .batch")).to_be_hidden()
+    expect(pane(visitor).get_by_role("heading", name="2 calls approved")).to_be_focused()
+    words = [f"Approved by you. Pay back 54.9 EUR for order {order}Its run: queued" for order in (1, 3)]
+    expect(pane(visitor).locator("li")).to_contain_text(words)
     assert [counter.runner.handle(run_id).status() for run_id in (*runs, other)] == [
         "queued",
         "waiting",
@@ -202,11 +211,82 @@ def test_of_a_batch_each_call_is_refused_for_itself(visitor: Visitor, counter: C
     )
     visitor.page.get_by_role("button", name="Approve 2").click()
 
-    expect(visitor.page.get_by_role("alert").filter(has_text="1 of 2 were refused")).to_contain_text("approval_decided")
+    expect(pane(visitor).get_by_role("heading", name="1 of 2 calls approved")).to_be_visible()
+    expect(pane(visitor).locator("li").first).to_contain_text("this was decided already: reject, by ben")
     expect(rows(visitor)).to_have_count(0)
     assert answer_of(counter.journal.database, runs[1]).decision == "approve"
-    expect(pane(visitor)).to_contain_text("Rejected by ben.")
-    expect(pane(visitor)).to_contain_text("already paid")
+
+
+def test_a_row_that_is_chosen_is_shown_and_esc_chooses_none(visitor: Visitor, counter: Counter) -> None:
+    for order in (1, 2, 3):
+        counter.waiting(refund(order))
+    visitor.opens("#/approvals")
+    visitor.page.get_by_role("button", name="Review 3 together").click()
+    together = visitor.page.get_by_role("heading", name="3 calls of refund_order")
+    expect(together).to_be_visible()
+    expect(rows(visitor).locator("[aria-current]")).to_have_count(0)
+
+    rows(visitor).nth(1).get_by_role("link").click()
+    expect(pane(visitor).get_by_role("heading", level=2)).to_have_text("Pay back 54.9 EUR for order 2?")
+    expect(visitor.page.get_by_role("button", name="Approve 3")).to_be_hidden()  # of what is not seen
+    visitor.page.get_by_role("button", name="Review 3", exact=True).click()
+    expect(together).to_be_visible()
+    visitor.presses("j")
+    expect(pane(visitor).get_by_role("heading", level=2)).to_have_text("Pay back 54.9 EUR for order 3?")
+    visitor.page.get_by_role("button", name="Review 3", exact=True).click()
+    expect(together).to_be_visible()
+    visitor.presses("Escape")
+
+    expect(pane(visitor).get_by_role("heading", level=2)).to_contain_text("Pay back 54.9 EUR for order")
+    expect(visitor.page.get_by_role("checkbox", checked=True)).to_have_count(0)
+
+
+def test_a_phone_answers_calls_together_on_a_screen_of_their_own(visitor: Visitor, counter: Counter) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 800})
+    runs = [counter.waiting(refund(order))[0] for order in range(12)]
+    visitor.opens("#/approvals")
+    for name in ("Agent", "Order"):
+        expect(visitor.page.get_by_role("combobox", name=name)).to_be_in_viewport()
+    for row in (0, 11):
+        rows(visitor).nth(row).get_by_role("checkbox").check()
+    review = visitor.page.get_by_role("button", name="Review 2", exact=True)
+    expect(rows(visitor).last).to_be_in_viewport()
+    box, bar = rows(visitor).last.bounding_box(), visitor.page.locator(".batch").bounding_box()
+    assert box
+    assert bar
+    assert box["y"] + box["height"] <= bar["y"]
+
+    review.click()
+    expect(visitor.page.locator(".review tbody tr")).to_have_count(2)
+    expect(rows(visitor).first).to_be_hidden()
+    visitor.page.go_back()
+    expect(rows(visitor).first).to_be_visible()
+    review.click()
+    visitor.page.get_by_role("button", name="Approve 2").click()
+
+    expect(pane(visitor).get_by_role("heading", name="2 calls approved")).to_be_visible()
+    assert [counter.runner.handle(run_id).status() for run_id in runs].count("queued") == 2
+    visitor.page.get_by_role("link", name="All open questions").click()
+    expect(rows(visitor)).to_have_count(10)
+
+
+def test_a_filter_stays_with_a_row_and_a_group_with_its_last_call(visitor: Visitor, counter: Counter) -> None:
+    for order in (1, 2):
+        counter.waiting(refund(order))
+    visitor.opens("#/approvals?tab=mine&agent=support&order=newest")
+    headings = visitor.page.locator(".group h2 code")
+    expect(headings).to_have_text(["refund_order"])
+
+    rows(visitor).nth(1).get_by_role("link").click()
+    expect(pane(visitor).get_by_role("heading", level=2)).to_contain_text("for order 1?")
+    expect(visitor.page.get_by_role("link", name="Mine")).to_have_attribute("aria-current", "page")
+    expect(visitor.page.get_by_role("combobox", name="Order")).to_have_value("newest")
+    button(visitor, "Approve").click()
+
+    expect(pane(visitor)).to_contain_text("Its run: queued")
+    expect(pane(visitor).locator(".fields")).to_contain_text("Okafor & Co")
+    expect(rows(visitor)).to_have_count(1)
+    expect(headings).to_have_text(["refund_order"])
 
 
 def test_the_answer_of_another_person_arrives_and_is_no_error(visitor: Visitor, counter: Counter) -> None:

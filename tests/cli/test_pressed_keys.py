@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,9 +62,9 @@ def spawn(state: Path) -> Iterator[Spawn]:
         terminal.close()
 
 
-def waiting(runner: Runner, title: str = "Refund order 1042") -> str:
+def waiting(runner: Runner, title: str = "Refund order 1042", **fields: Any) -> str:
     handle = runner.run(title, "clerk", detached=True)
-    asks(runner.journal.database, handle.run_id, question_before())
+    asks(runner.journal.database, handle.run_id, question_before(**fields))
     return handle.run_id
 
 
@@ -121,6 +122,17 @@ def test_a_live_list_changes_in_place_and_leaves_the_terminal_as_it_was(
     assert terminal.end() == (130 if leave == "\x03" else 0)
     assert terminal.screen.endswith("\x1b[?25h\x1b[?1049l") or "\x1b[?1049l" in terminal.screen
     assert terminal.modes == modes
+
+
+def test_the_inbox_asks_in_the_words_of_the_tool(runner: Runner, spawn: Spawn) -> None:
+    for order in (1, 2):
+        waiting(runner, about={"sentence": f"Pay back {order}4.90 EUR for order 104{order}"})
+    terminal = spawn("approve", columns=80)
+    terminal.wait_for("2 open questions")
+
+    for order in (2, 1, 2):  # the list, and the first of it in full
+        terminal.wait_for(f"Pay back {order}4.90 EUR for order 104{order}?")
+    terminal.press("q")
 
 
 def test_the_inbox_approves_rejects_and_says_who_was_first(runner: Runner, spawn: Spawn) -> None:

@@ -62,6 +62,21 @@ def test_calls_of_one_tool_stand_together_and_what_others_answer_last(module: Mo
     ]
 
 
+def test_a_tool_keeps_its_group_for_its_last_call_and_mine_are_those_of_ones_own_runs(module: Module) -> None:
+    kept = GROUPS.replace(
+        "return groupsOf(argument.questions, argument.query)",
+        "const kept = new Set(); groupsOf(argument.questions, {}, kept);"
+        "return groupsOf(argument.questions.slice(1), argument.query, kept)",
+    )
+    questions = [question("q1"), question("q2"), question("q3", "b", principal="mara")]
+
+    for query, groups in (
+        ({}, [["refund_order", "1 call", ["q2"]], ["Others", "", ["q3"]]]),
+        ({"tab": "mine"}, [["Waiting for you", "", ["q3"]]]),
+    ):
+        assert module(kept, {"questions": questions, "query": query}) == groups
+
+
 def test_the_address_names_an_agent_and_an_order_and_nonsense_is_the_oldest_first(module: Module) -> None:
     questions = [question("q1", "a"), question("q2", "b", agent="desk"), question("q3", "c")]
 
@@ -78,13 +93,28 @@ def test_the_address_names_an_agent_and_an_order_and_nonsense_is_the_oldest_firs
         (["sentenceOf", question("q", arguments={"order": 7, "to": "Ann\nB"})], "refund_order: order 7, to Ann B"),
         (["sentenceOf", question("q", kind="input", reason="How many?\n\nSeats.")], "How many?"),
         (["sentenceOf", question("q", "approval_gate", arguments={"message": "Pay them?"})], "Pay them?"),
+        (["headingOf", question("q", sentence="Pay back 5 EUR")], "Pay back 5 EUR?"),
+        (["headingOf", question("q")], "May this call be made?"),
+        (["headingOf", question("q", decisions=["run_again"], sentence="Pay")], "Did this take effect: Pay?"),
+        (["headingOf", question("q", decisions=["run_again"])], "Did this call take effect?"),
+        (["headingOf", question("q", kind="input", decisions=["answer"], reason="How many?")], "How many?"),
+        (["inOrder", ["approve", "reject", "edit", "pass"]], ["pass", "reject", "edit", "approve"]),
+        (["inOrder", ["run_again", "take_as_done", "fail"]], ["fail", "take_as_done", "run_again"]),
+        (["keyed", "approve", ["run_again", "take_as_done", "fail"]], "take_as_done"),
+        (["keyed", "reject", ["run_again", "take_as_done", "fail"]], "fail"),
+        (["keyed", "reject", ["approve", "reject"]], "reject"),
+        (
+            ["labelWords", ["outward", "finance"]],
+            "What the call is given leaves for another system (outward). "
+            "The call, or what the run has read, is marked (finance).",
+        ),
         (["lasting", 40_500], "40 s"),
         (["lasting", 3_599_000], "59 min"),
         (["lasting", 47 * 3_600_000 + 120_000], "47 h 02 min"),
         (["lasting", 6 * 86_400_000 + 23 * 3_600_000], "6 d 23 h"),
         (["lasting", -5], "0 s"),
-        (["expiryOf", {"expires_at": "1970-01-01T00:52:00Z"}, 0], {"words": "in 52 min", "isSoon": True}),
-        (["expiryOf", {"expires_at": "1970-01-01T05:00:00Z"}, 0], {"words": "5 h 00 min", "isSoon": False}),
+        (["expiryOf", {"expires_at": "1970-01-01T00:52:00Z"}, 0], {"words": "52 min left", "isSoon": True}),
+        (["expiryOf", {"expires_at": "1970-01-01T05:00:00Z"}, 0], {"words": "5 h 00 min left", "isSoon": False}),
         (["expiryOf", {"expires_at": "1970-01-01T00:00:00Z"}, 1], {"words": "expired", "isSoon": True}),
         (["expiryOf", {"expires_at": "soon"}, 1], {"words": "", "isSoon": False}),
         (["approveWords", []], "Approve"),

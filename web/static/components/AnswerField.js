@@ -1,4 +1,7 @@
+import { span } from "../dom/format.js";
 import { h, say } from "../dom/h.js";
+
+const SCOPES = { thread: "its calls in this conversation", tool: "all calls of this agent" };
 
 let made = 0;
 
@@ -43,6 +46,12 @@ export class AnswerField {
     event.preventDefault();
     this.onConfirm();
   }
+}
+
+/** Return the choice of the calls for which an approval holds, where the tool offers later ones, or null. */
+export function ScopeField({ scopes = [], scope_s: seconds, approvers }, onchange) {
+  if (!scopes.length || approvers > 1) return null;
+  return h("label.scope-field", {}, "holds for ", h("select", { onchange }, h("option", { value: "" }, "this call only"), scopes.map((scope) => h("option", { value: scope }, `${SCOPES[scope] ?? scope}, ${span(seconds)}`))));
 }
 
 function parsed(text) {

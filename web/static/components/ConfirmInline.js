@@ -1,32 +1,26 @@
 // A call a person decides about: exactly which call, why, and the answers that may be given.
 
 import { fill, h, icon } from "../dom/h.js";
-import { deadline, span } from "../dom/format.js";
+import { deadline } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { addressOf } from "../router.js";
 import { getQuestions, newKey, sendConfirm } from "../services/api.js";
 import { defaultsOf, fieldsOf } from "../state/form.js";
-import { mayDecide, ownerOf } from "../state/me.js";
+import { EXPIRIES, MARKS, MEANINGS, headingOf, inOrder, isMain, keyed, labelWords, ownersWords, severalWords } from "../state/inbox.js";
+import { mayDecide } from "../state/me.js";
 import { isOpen } from "../state/story.js";
 import { byWords, decisionWords, effectWords, errorWords } from "../state/words.js";
 import { Form } from "../ui/Form.js";
-import { AnswerField } from "./AnswerField.js";
+import { PassOn } from "../views/approvals/PassOn.js";
+import { AnswerField, ScopeField } from "./AnswerField.js";
 import { ArgumentList } from "./ArgumentList.js";
 import { Notice } from "./Notice.js";
 import { policyOf } from "./ToolCard.js";
 
-const MEANINGS = {
-  run_again: "The call is made once more. If it took effect before, it takes effect twice.",
-  take_as_done: "The call is not made again. The agent continues with the result you give, if you know one.",
-  fail: "Nothing more is done; the run ends as failed.",
-};
-const EXPIRIES = { reject: "the call is rejected", take_default: "the call is not made and gets its default result" };
 const FIELDS = {
   take_as_done: () => ({ label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" }),
   reject: () => ({ label: "Why?", hint: "The agent gets this. Leave it empty to give no reason.", confirm: "Reject", isText: true }),
 };
-const SCOPES = { thread: "And its calls in this conversation", tool: "And its calls in all your conversations with this agent" };
-const MARKS = { fail: "failed", reject: "refused" };
 
 /**
  * A question in the conversation, without the answers where the reader may not give one. It is painted anew only when
@@ -63,13 +57,13 @@ export class ConfirmInline {
     if (!this.#mayAnswer()) this.element.focus();
     else if (decision === "edit" && this.#mayEdit()) this.#open("edit");
     else if (FIELDS[decision] && this.#offered().includes(decision)) this.#open(decision);
-    else (this.element.querySelector(`[data-key="${decision}"]`) ?? this.element.querySelector("input, select, textarea, button"))?.focus();
+    else (this.element.querySelector(`[data-key="${keyed(decision, this.#offered())}"], form :is(input, select, textarea)`) ?? this.element).focus();
     this.element.scrollIntoView({ block: "nearest" });
   }
 
   /** Return whether the person has not begun to answer here: no field is open, no scope chosen, and nothing is being sent. */
   isUntouched() {
-    return !this.#field && !this.#scopes?.value && this.element.getAttribute("aria-busy") !== "true";
+    return !this.#field && !this.#scope() && this.element.getAttribute("aria-busy") !== "true";
   }
 
   /** Show the answer that the server took together with others, or why it took none: {decision, by} or {code, detail}. */
@@ -143,10 +137,10 @@ export class ConfirmInline {
     if (isGate(item)) return this.#gate(item);
     const isEdit = this.#field?.decision === "edit";
     return [
-      h("div", {}, h("p.ask-title", { dir: "auto" }, titleOf(item, this.#offered())), this.#meaning(item)),
+      h("div", {}, h("p.ask-title", { dir: "auto" }, visible(headingOf(item))), this.#meaning(item)),
       !isEdit && ArgumentList(item.arguments, defaultsOf(item.input_schema ?? {}, item.arguments ?? {})),
-      h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), item.labels?.length > 0 && h("p", {}, `Labels of the call and of what the run had read: ${visible(item.labels.join(", "))}.`), policyOf(this.#call(), "asked")),
-      item.approvers > 1 && h("p", {}, approvalsOf(item)),
+      h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), item.labels?.length > 0 && h("p", {}, visible(labelWords(item.labels))), policyOf(this.#call(), "asked")),
+      item.approvers > 1 && h("p", {}, severalWords(item)),
       this.#answers(),
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
       !this.#field && untilOf(item),
@@ -160,7 +154,7 @@ export class ConfirmInline {
       h("div", {}, h("p.ask-title", { dir: "auto" }, visible(message)), h("p.ask-why", {}, visible(item.reason ?? ""))),
       Object.keys(data).length > 0 && ArgumentList(data),
       policyOf(this.#call(), "asked"),
-      item.approvers > 1 && h("p", {}, approvalsOf(item)),
+      item.approvers > 1 && h("p", {}, severalWords(item)),
       this.#answers(),
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
       !this.#field && untilOf(item),
@@ -189,33 +183,22 @@ export class ConfirmInline {
   }
 
   #answers() {
-    if (!this.#mayAnswer()) return h("p.may-answer", {}, "You may not answer this. Its owner, ", h("strong", {}, visible(ownerOf(this.story.principal))), ", may, and so may everyone with the role approver or admin.");
+    if (!this.#mayAnswer()) return h("p.may-answer", {}, ownersWords(this.story.principal));
     if (this.#field) return this.#field.element;
-    const offered = this.#offered();
+    const offered = inOrder([...this.#offered(), ...(this.#mayEdit() ? ["edit"] : []), ...(this.send === sendConfirm ? ["pass"] : [])]);
     const meanings = offered.filter((decision) => MEANINGS[decision]).map((decision) => [h("dt", {}, decisionWords(decision)), h("dd", {}, MEANINGS[decision])]);
-    return h("div.choices", {}, h("div.row", {}, inOrder(offered).map((decision) => this.#choice(decision)), this.#scope()), meanings.length > 0 && h("dl.meanings", {}, meanings));
+    const choice = (decision) => h(`button.btn${isMain(decision) ? ".go" : ""}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, decisionWords(decision));
+    this.#scopes ??= ScopeField(this.#item, () => this.onTouched?.());
+    return h("div.choices", {}, h("div.row", {}, this.#scopes, offered.map(choice)), meanings.length > 0 && h("dl.meanings", {}, meanings));
   }
 
-  // An approval may hold for later calls too, where the tool offers it.
   #scope() {
-    const { scopes = [], scope_s: seconds } = this.#item;
-    if (!scopes.length) return null;
-    this.#scopes ??= h("select.scope", { "aria-label": "What the approval is for", dataset: { key: "scope" }, onchange: () => this.onTouched?.() },
-      h("option", { value: "" }, "This call only"), scopes.map((scope) => h("option", { value: scope }, `${SCOPES[scope] ?? scope}, ${span(seconds)}`)));
-    return this.#scopes;
-  }
-
-  #choice(decision) {
-    const button = (key, look, words, onclick) => h(`button.${look}`, { type: "button", dataset: { key }, onclick }, words);
-    return [
-      decision === "approve" && this.#mayEdit() && button("edit", "btn", "Edit", () => this.#open("edit")),
-      button(decision, decision === "approve" ? "btn.go" : "btn", decisionWords(decision), () => this.#choose(decision)),
-    ];
+    return this.#scopes?.querySelector("select").value;
   }
 
   #choose(decision) {
-    if (FIELDS[decision]) return this.#open(decision);
-    return this.#decide(decision, decision === "approve" && this.#scopes?.value ? { scope: this.#scopes.value } : {});
+    if (FIELDS[decision] || decision === "edit" || decision === "pass") return this.#open(decision);
+    return this.#decide(decision, decision === "approve" && this.#scope() ? { scope: this.#scope() } : {});
   }
 
   #outcome(item) {
@@ -231,7 +214,9 @@ export class ConfirmInline {
   #open(decision) {
     this.#error = null;
     const onBack = () => this.#close(decision);
-    this.#field = decision === "edit" ? this.#editForm(onBack) : new AnswerField({ ...FIELDS[decision](), onConfirm: () => this.#confirm(decision), onBack });
+    if (decision === "edit") this.#field = this.#editForm(onBack);
+    else if (decision === "pass") this.#field = new PassOn({ question: { run_id: this.story.run_id, approval_id: this.#item.approval_id }, onClose: onBack });
+    else this.#field = new AnswerField({ ...FIELDS[decision](), onConfirm: () => this.#confirm(decision), onBack });
     this.#field.decision = decision;
     this.#paint();
     this.#field.focus();
@@ -296,16 +281,6 @@ export class ConfirmInline {
   }
 }
 
-// The approval stands last, as in the approvals.
-function inOrder(decisions) {
-  return [...decisions.filter((decision) => decision !== "approve"), ...decisions.filter((decision) => decision === "approve")];
-}
-
-function approvalsOf({ approvers, approved_by: names = [] }) {
-  const given = names.length ? `${names.length} of ${approvers} have approved it: ${names.map(visible).join(", ")}.` : `${approvers} persons have to approve it.`;
-  return `${given} The owner of the run is none of them.`;
-}
-
 function untilOf({ expires_at: at, on_expiry: then, approval_id: approvalId }) {
   return at && h("p.hint", {}, `Without an answer by ${deadline(at)} ${EXPIRIES[then] ?? "the run fails"}. `, h("a.quiet.in-inbox", { href: addressOf("/approvals/:approvalId", { approvalId }) }, "In the approvals"));
 }
@@ -317,13 +292,6 @@ function isGate({ name }) {
 function stateOf(item) {
   if (item.decision) return "answered";
   return item.over ? "not answered" : "needs an answer";
-}
-
-// In its author's words, where the tool has a title.
-function titleOf({ sentence }, offered) {
-  const isCut = offered.includes("run_again");
-  if (sentence) return visible(isCut ? `Did this take effect: ${sentence}?` : `${sentence}?`);
-  return isCut ? "Did this call take effect?" : "May this call be made?";
 }
 
 // The questions of a run, which its cards ask for at the same time, are read once.

@@ -3,12 +3,29 @@
 
 import { plural } from "../dom/format.js";
 import { asJson } from "../dom/json.js";
+import { visible } from "../dom/visible.js";
 import { fieldsOf } from "./form.js";
-import { isMe } from "./me.js";
+import { isMe, ownerOf } from "./me.js";
 import { decisionWords } from "./words.js";
 
 /** @typedef {any} Question a question as `GET /v1/approvals` lists it */
 /** @typedef {{key: string, title: string, isTool?: boolean, note: string, questions: Question[]}} Group */
+
+/** What is done without an answer. */
+export const EXPIRIES = /** @type {Record<string, string>} */ ({ reject: "the call is rejected", take_default: "the call is not made and gets its default result" });
+/** What an answer about an unknown outcome means. */
+export const MEANINGS = /** @type {Record<string, string>} */ ({
+  fail: "Nothing more is done; the run ends as failed.",
+  take_as_done: "The call is not made again; the agent continues with the result you give, if you know one.",
+  run_again: "The call is made once more. If it took effect before, it takes effect twice.",
+});
+/** The icon of a decision; that of the others is a success. */
+export const MARKS = /** @type {Record<string, string>} */ ({ fail: "failed", reject: "refused" });
+/** The answers in their order wherever they stand: the one to choose last, but for one that may do harm. */
+const ORDER = ["pass", "reject", "edit", "approve", "fail", "take_as_done", "run_again"];
+/** The answer to which the key of another one leads where that is not offered; no key leads to a call made again. */
+const INSTEAD = /** @type {Record<string, string>} */ ({ approve: "take_as_done", reject: "fail" });
+const LABELS = /** @type {Record<string, string>} */ ({ outward: "What the call is given leaves for another system", untrusted: "The run has read what others may have written", sensitive: "The run has read sensitive data" });
 
 const PAST = /** @type {Record<string, string>} */ ({ approve: "Approved", reject: "Rejected", answer: "Answered", run_again: "Run again", take_as_done: "Taken as done", fail: "Ended as failed" });
 const SHORT = 24;
@@ -21,17 +38,19 @@ const ORDERS = /** @type {Record<string, (a: Question, b: Question) => number>} 
 
 /**
  * Return the questions in groups: two or more calls of one tool together, calls that were cut off, other questions, and
- * those that others have to answer.
+ * those that others have to answer. The tools that have a group are noted in `kept`, and keep it for their last call.
  *
  * @param {Question[]} questions
- * @param {{agent?: string, order?: string}} [query]
+ * @param {{agent?: string, order?: string, tab?: string}} [query] `tab: "mine"`: those of the reader's own runs
+ * @param {Set<string>} [kept]
  * @returns {Group[]}
  */
-export function groupsOf(questions, { agent = "", order = "" } = {}) {
-  const list = questions.filter((question) => !agent || question.agent === agent).sort(ORDERS[order] ?? ORDERS[""]);
+export function groupsOf(questions, { agent = "", order = "", tab = "" } = {}, kept = new Set()) {
+  const list = questions.filter((question) => (!agent || question.agent === agent) && (tab !== "mine" || isMe(question.principal))).sort(ORDERS[order] ?? ORDERS[""]);
   const mine = list.filter(mayAnswer), unknown = mine.filter(({ kind }) => kind === "unknown");
   const calls = mine.filter(isCall);
-  const tools = [...new Set(calls.map(({ name }) => name))].map((name) => ({ name, of: calls.filter((call) => call.name === name) })).filter(({ of }) => of.length > 1);
+  const tools = [...new Set(calls.map(({ name }) => name))].map((name) => ({ name, of: calls.filter((call) => call.name === name) })).filter(({ name, of }) => of.length > 1 || kept.has(name));
+  for (const { name } of tools) kept.add(name);
   const single = mine.filter((question) => question.kind !== "unknown" && !tools.some(({ of }) => of.includes(question)));
   return [
     ...tools.map(({ name, of }) => ({ key: `tool ${name}`, title: name, isTool: true, note: plural(of.length, "call"), questions: of })),
@@ -70,6 +89,46 @@ export function sentenceOf(/** @type {Question} */ { sentence, kind, name, reaso
   return `${name}${values ? `: ${values}` : ""}`.slice(0, 300);
 }
 
+/** Return what a question asks, as its heading: in its author's words, where the tool has a title. */
+export function headingOf(/** @type {Question} */ question) {
+  const { sentence, decisions = ["approve"], name } = question;
+  if (decisions.includes("run_again")) return sentence ? `Did this take effect: ${sentence}?` : "Did this call take effect?";
+  if (!decisions.includes("approve") || name === "approval_gate") return sentenceOf(question);
+  return sentence ? `${sentence}?` : "May this call be made?";
+}
+
+/** Return the answers, or what stands beside them, in their order. */
+export function inOrder(/** @type {string[]} */ decisions) {
+  return decisions.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
+}
+
+/** Return the answer to which a key leads. */
+export function keyed(/** @type {string} */ decision, /** @type {string[]} */ offered) {
+  return offered.includes(decision) ? decision : INSTEAD[decision] ?? decision;
+}
+
+/** Return whether an answer is the one to choose, which its button shows. */
+export function isMain(/** @type {string} */ decision) {
+  return decision === "approve" || decision === "take_as_done";
+}
+
+/** Return in sentences what the labels of a call, and of what its run had read, say. */
+export function labelWords(/** @type {string[]} */ labels = []) {
+  return labels.map((label) => `${LABELS[label] ?? "The call, or what the run has read, is marked"} (${label}).`).join(" ");
+}
+
+/** Return how many persons have approved, where several have to; else nothing. */
+export function severalWords(/** @type {Question} */ { approvers, approved_by: names = [] }) {
+  if (!(approvers > 1)) return "";
+  const given = names.length ? `${names.length} of ${approvers} have approved it: ${names.map((/** @type {string} */ name) => visible(name)).join(", ")}.` : `${approvers} persons have to approve it.`;
+  return `${given} The owner of the run is none of them.`;
+}
+
+/** Return who may answer, where the reader may not. */
+export function ownersWords(/** @type {string} */ principal) {
+  return `You may not answer this. Its owner, ${visible(ownerOf(principal))}, may, and so may everyone with the role approver or admin.`;
+}
+
 /** Return how long something lasts, in two units: `6 d 23 h`, `5 h 02 min`, `12 min`, `40 s`. */
 export function lasting(/** @type {number} */ ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000)), minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
@@ -82,7 +141,7 @@ export function lasting(/** @type {number} */ ms) {
 export function expiryOf(/** @type {Question} */ { expires_at: at }, /** @type {number} */ now) {
   const ms = Date.parse(at) - now;
   if (!Number.isFinite(ms)) return { words: "", isSoon: false };
-  return ms <= 0 ? { words: "expired", isSoon: true } : { words: ms < LAST_HOUR_MS ? `in ${lasting(ms)}` : lasting(ms), isSoon: ms < LAST_HOUR_MS };
+  return ms <= 0 ? { words: "expired", isSoon: true } : { words: `${lasting(ms)} left`, isSoon: ms < LAST_HOUR_MS };
 }
 
 /**

@@ -2,7 +2,7 @@
 
 const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
 const WAITS = { approval: "waiting for an answer", paused: "paused", task: "waiting for a task", signal: "waiting for a signal or a time", child: "waiting for child runs", code_version: "waiting for another worker", principal_disabled: "waiting for its principal" };
-const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer", void: "Asked again" };
+const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer", void: "Asked again", pass: "Pass on", edit: "Edit" };
 const EFFECTS = {
   pure: "It changes nothing.",
   idempotent: "Made twice, it takes effect once.",
@@ -10,7 +10,7 @@ const EFFECTS = {
   checkable: "It can be found out whether it took effect.",
   unsafe: "Made twice, it takes effect twice.",
 };
-const PEOPLE = { local: "on a page or over HTTP", terminal: "at a terminal", expiry: "since no answer came in time" };
+const PEOPLE = { terminal: "at a terminal", expiry: "since no answer came in time" };
 
 /** Return `running`, `waiting for an answer`, … */
 export function stateWords(status, reason) {

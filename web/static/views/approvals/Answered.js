@@ -7,13 +7,12 @@ import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { listDecided, listQuestions } from "../../services/approvals.js";
 import { resource } from "../../services/resource.js";
-import { decidedWords, lasting, pastWords, sentenceOf } from "../../state/inbox.js";
+import { MARKS, decidedWords, lasting, pastWords, sentenceOf } from "../../state/inbox.js";
 import { isMe } from "../../state/me.js";
 import { byWords, errorWords } from "../../state/words.js";
 
 const PAGE = 50;
 const REFRESH_MS = 15_000;
-const MARKS = /** @type {Record<string, string>} */ ({ fail: "failed", reject: "refused" });
 
 /** What was answered: by tool within 30 days, and the questions, those answered last first. */
 export class Answered {

@@ -7,8 +7,8 @@ import { fill, h, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { addStyles } from "../../dom/styles.js";
 import { visible } from "../../dom/visible.js";
-import { expiryOf, isEditable, lasting, mayAnswer } from "../../state/inbox.js";
-import { isMe, mayDecide, ownerOf } from "../../state/me.js";
+import { EXPIRIES, expiryOf, isEditable, labelWords, lasting, mayAnswer, ownersWords, severalWords } from "../../state/inbox.js";
+import { isMe, mayDecide } from "../../state/me.js";
 import { Form } from "../../ui/Form.js";
 import { AnswerBar } from "./AnswerBar.js";
 import { FieldTable } from "./FieldTable.js";
@@ -17,15 +17,14 @@ export const styles = addStyles("/static/style/answers.css");
 
 /** The rule of a call that no policy, but its tool asks about; the reason says so. */
 const OWN = "tool's own";
-const EXPIRIES = /** @type {Record<string, string>} */ ({ reject: "the call is rejected", take_default: "the call is not made and gets its default result" });
 
 /** The parts of an open question; they are made once for each, so that no typing is lost. */
 export class Answering {
-  /** @param {{row: () => any, clock: any, onAnswer: (answer: any) => void, hasEdit?: boolean}} given `row` reads the question as it is now */
-  constructor({ row, clock, onAnswer, hasEdit = false }) {
+  /** @param {{row: () => any, clock: any, onAnswer: (answer: any) => void}} given `row` reads the question as it is now */
+  constructor({ row, clock, onAnswer }) {
     const question = this.question = row();
     this.fields = new FieldTable(question, isEditable(question));
-    this.bar = new AnswerBar({ question, fields: this.fields, onAnswer, onEdit: hasEdit && isEditable(question) ? () => this.fields.edit() : null });
+    this.bar = new AnswerBar({ question, fields: this.fields, onAnswer });
     this.body = this.#body(question);
     this.why = this.#why(question);
     this.until = this.#until(question, clock);
@@ -43,7 +42,8 @@ export class Answering {
   /** Do what a key stands for: go to an answer, change an argument, or pass the question on. */
   press(/** @type {string} */ key) {
     if (key === "edit") this.fields.edit();
-    else if (key === "pass") this.bar.passOn.click();
+    else if (key === "pass") /** @type {HTMLElement | null} */ (this.bar.bar.querySelector("[data-key=pass]"))?.click();
+    else if (key === "approve" && this.question.decisions.includes("answer")) /** @type {HTMLElement | null} */ (this.body.querySelector("input, select, textarea"))?.focus();
     else this.bar.focus(key);
     return true;
   }
@@ -58,7 +58,7 @@ export class Answering {
   #why(/** @type {any} */ { reason, rule, labels = [], kind, sentence }) {
     const isSaid = kind === "input" && !sentence && !reason.includes("\n\n");
     if (isSaid && !labels.length) return null;
-    return h("section.block", {}, h("h3.caps", {}, "Why you are asked"), h("p.reason", { dir: "auto" }, rule && rule !== OWN && ["Rule ", h("code", {}, visible(rule)), ": "], visible(reason), labels.length > 0 && [h("span.soft", { title: "Of the call and of what the run had read, as tools label it" }, " Labels "), labels.map((/** @type {string} */ label) => h("span.badge", {}, visible(label)))]));
+    return h("section.block", {}, h("h3.caps", {}, "Why you are asked"), h("p.reason", { dir: "auto" }, rule && rule !== OWN && ["Rule ", h("code", {}, visible(rule)), ": "], visible(reason), h("span.soft", {}, " ", visible(labelWords(labels)))));
   }
 
   #until(/** @type {any} */ question, /** @type {any} */ clock) {
@@ -75,14 +75,7 @@ export class Answering {
 // Why the reader has no answers here.
 /** @type {(question: any) => string} */
 function barredWords(question) {
-  if (!mayDecide(question.principal)) return `You may not answer this. Its owner, ${visible(ownerOf(question.principal))}, may, and so may everyone with the role approver or admin.`;
+  if (!mayDecide(question.principal)) return ownersWords(question.principal);
   if (mayAnswer(question)) return "";
   return isMe(question.principal) ? "Several persons have to approve this, and you are not one of them: it is your run." : "You have approved it. Another person has to, before the call is made.";
-}
-
-/** @type {(question: any) => string} */
-function severalWords({ approvers, approved_by: names = [] }) {
-  if (!(approvers > 1)) return "";
-  const given = names.length ? `${names.length} of ${approvers} have approved it: ${names.map((/** @type {string} */ name) => visible(name)).join(", ")}.` : `${approvers} persons have to approve it.`;
-  return `${given} The owner of the run is none of them.`;
 }

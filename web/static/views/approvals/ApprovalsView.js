@@ -15,13 +15,15 @@ import { Holding } from "./Holding.js";
 import { openQuestions } from "./openQuestions.js";
 import { Waiting } from "./Waiting.js";
 
-const TABS = [["", "Waiting"], ["answered", "Answered"], ["holding", "What holds"]];
+const TABS = [["", "Waiting"], ["mine", "Mine"], ["answered", "Answered"], ["holding", "What holds"]];
 const ORDERS = [["", "Oldest first"], ["newest", "Newest first"], ["expiry", "Least time left"]];
+
+const isList = (/** @type {string} */ tab) => !tab || tab === "mine";
 
 /** Return the view of approvals. */
 export function open(/** @type {any} */ app) {
   addStyles("/static/style/approvals.css");
-  const tab = signal(""), query = signal(/** @type {Record<string, string>} */ ({}));
+  const tab = signal(""), id = signal(""), query = signal(/** @type {Record<string, string>} */ ({}));
   const clock = signal(Date.now());
   onEnd(useTicker(() => { clock.value = Date.now(); }));
   const questions = openQuestions(app.feed.board);
@@ -41,16 +43,18 @@ export function open(/** @type {any} */ app) {
     else fill(body, waiting.element);
   });
   const element = h("div.view-frame.view-approvals.answering", {}, h("header.view-head", {}, h("h1", {}, "Approvals"), tabs(tab, questions), filters({ app, tab, query, questions }), line.element), body);
+  watch(() => { element.dataset.screen = waiting.choice.isTogether() ? "review" : id.value ? "question" : "list"; });
   return {
     title: "Approvals",
     element,
     keys: waiting.keys,
     commands: () => TABS.map(([name, words]) => [`Approvals: ${words}`, () => { location.hash = addressOf("/approvals", {}, { tab: name }); }]),
     show: (/** @type {import("../../router.js").Route} */ { params, query: words }) => {
-      tab.value = params.approvalId ? "" : TABS.some(([name]) => name === words.tab) ? words.tab : "";
-      query.value = { agent: words.agent ?? "", order: words.order ?? "" };
-      element.dataset.screen = params.approvalId ? "question" : "list";
-      if (!tab.value) waiting.show(params.approvalId ?? "");
+      const name = TABS.some(([each]) => each === words.tab) ? words.tab : "";
+      tab.value = params.approvalId && !isList(name) ? "" : name;
+      query.value = { agent: words.agent ?? "", order: words.order ?? "", tab: words.tab === "mine" ? "mine" : "" };
+      id.value = params.approvalId ?? "";
+      if (isList(tab.value)) waiting.show(id.value, words.review === "yes");
     },
   };
 }
@@ -85,6 +89,6 @@ function filters({ app, tab, query, questions }) {
     order.value = ORDERS.some(([name]) => name === query.value.order) ? query.value.order : "";
   });
   const element = h("div.filters", {}, agent, order);
-  watch(() => { element.hidden = Boolean(tab.value); });
+  watch(() => { element.hidden = !isList(tab.value); });
   return element;
 }

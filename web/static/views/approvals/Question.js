@@ -6,7 +6,7 @@ import { h, icon, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf, threadHash } from "../../router.js";
-import { sentenceOf } from "../../state/inbox.js";
+import { headingOf } from "../../state/inbox.js";
 import { ownerOf, threadKey } from "../../state/me.js";
 import { effectWords } from "../../state/words.js";
 import { Answering } from "./Answering.js";
@@ -36,7 +36,7 @@ export class Question {
     return h("header", {},
       h("p.who-asks", {}, icon(question.kind === "unknown" ? "unknown" : "waiting"), h("span", {}, h("b", {}, visible(app.nameOf(question.agent))), " asks, for ", h("b", {}, visible(ownerOf(question.principal)))), time,
         h("span.links", {}, h("a.quiet", { href: threadHash(threadKey(question.thread_id, question.principal), question.run_id) }, "Open the conversation"), h("a.quiet", { href: addressOf("/run/:runId", { runId: question.run_id }), dataset: { key: "run" } }, "Open the run"))),
-      h("h2", { dir: "auto", tabindex: "-1" }, visible(sentenceOf(question)), question.kind === "call" && !isGate && question.sentence ? "?" : ""),
+      h("h2", { dir: "auto", tabindex: "-1" }, visible(headingOf(question))),
       h("p.meaning", {}, !isGate && !isForm && effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), classification && h("span.badge", {}, visible(classification.toLowerCase())), !isGate && h("code", {}, visible(question.name)), h("span.soft", { dir: "auto" }, visible(about)), !isGate && !isForm && h("span.soft", {}, effectWords(effect))));
   }
 }

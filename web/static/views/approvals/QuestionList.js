@@ -1,19 +1,21 @@
 // @ts-check
+import { Notice } from "../../components/Notice.js";
 import { exactly } from "../../dom/format.js";
 import { h, icon, say } from "../../dom/h.js";
 import { each, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
-import { addressOf } from "../../router.js";
 import { expiryOf, isJoinable, lasting, sentenceOf } from "../../state/inbox.js";
 import { ownerOf } from "../../state/me.js";
+import { errorWords } from "../../state/words.js";
 
 const KINDS = /** @type {Record<string, string>} */ ({ call: "before a call", unknown: "outcome unknown", arguments: "arguments are missing", input: "a question" });
 
 /** The open questions in their groups; each leads to its address, and calls of one tool can be chosen together. */
 export class QuestionList {
-  /** @param {{groups: () => import("../../state/inbox.js").Group[], current: () => string, chosen: any, app: any, clock: any}} given */
-  constructor({ groups, current, chosen, app, clock }) {
-    this.chosen = chosen;
+  /** @param {{groups: () => import("../../state/inbox.js").Group[], current: () => string, choice: import("./Choice.js").Choice, address: (id: string) => string, app: any, clock: any}} given */
+  constructor({ groups, current, choice, address, app, clock }) {
+    this.address = address;
+    this.choice = choice;
     this.groups = groups;
     this.app = app;
     this.clock = clock;
@@ -22,27 +24,29 @@ export class QuestionList {
     each(this.element, groups, ({ key }) => key, (group) => this.#group(group));
   }
 
-  /** Choose a question's call, or choose it no more; a call of another tool begins anew. */
-  toggle(/** @type {any} */ question) {
-    if (!question || !isJoinable(question)) return;
-    const all = this.groups().flatMap(({ questions }) => questions);
-    const kept = [...this.chosen.peek()].filter((id) => all.some((each) => each.approval_id === id && each.name === question.name));
-    const next = new Set(kept);
-    if (!next.delete(question.approval_id)) next.add(question.approval_id);
-    this.chosen.value = next;
-  }
-
   /** Move the focus to a question's row. */
   focus(/** @type {string} */ id) {
-    const link = /** @type {HTMLElement | null} */ (this.element.querySelector(`[data-id="${CSS.escape(id)}"] > a`));
+    const link = this.#link(id);
     link?.focus();
     link?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Choose a call, or choose it no more; its row stays in sight above the answers that come then. */
+  toggle(/** @type {any} */ question) {
+    this.choice.toggle(question);
+    const seen = () => this.#link(question.approval_id)?.scrollIntoView({ block: "nearest" });
+    requestAnimationFrame(() => requestAnimationFrame(seen));
+  }
+
+  /** @returns {HTMLElement | null} */
+  #link(/** @type {string} */ id) {
+    return this.element.querySelector(`[data-id="${CSS.escape(id)}"] > a`);
   }
 
   #group(/** @type {import("../../dom/live.js").Signal<import("../../state/inbox.js").Group>} */ group) {
     const { isTool } = group.peek();
     const title = h(isTool ? "code" : "b"), note = h("span.soft");
-    const together = h("button.btn.sm", { type: "button", onclick: () => { this.chosen.value = new Set(group.peek().questions.filter(isJoinable).map(({ approval_id: id }) => id)); } });
+    const together = h("button.btn.sm", { type: "button", onclick: () => this.choice.review(group.peek().questions) });
     const list = h("ul");
     watch(() => {
       say(title, visible(group.value.title));
@@ -60,25 +64,39 @@ export class QuestionList {
     const id = question.approval_id, words = sentenceOf(question);
     const box = h("input", { type: "checkbox", "aria-label": `Choose ${question.name}: ${visible(words)}`, onchange: () => this.toggle(row.peek()) });
     const age = h("time", { title: exactly(question.asked_at) }), end = h("span.end"), two = h("i.two"), who = h("span.clip", {}, visible(`${this.app.nameOf(question.agent)}, for ${ownerOf(question.principal)}`));
-    const link = h("a", { href: addressOf("/approvals/:approvalId", { approvalId: id }) }, h("span.l1", {}, icon(question.kind === "unknown" ? "unknown" : question.kind === "call" ? "waiting" : "menu"), h("span.offscreen", {}, KINDS[question.kind] ?? ""), h("b.clip", { dir: "auto" }, visible(words)), age), h("span.l2", {}, h("code", {}, visible(question.name)), two, who, end));
+    const link = h("a", {}, h("span.l1", {}, icon(question.kind === "unknown" ? "unknown" : question.kind === "call" ? "waiting" : "menu"), h("span.offscreen", {}, KINDS[question.kind] ?? ""), h("b.clip", { dir: "auto" }, visible(words)), age), h("span.l2", {}, h("code", {}, visible(question.name)), two, who, end));
     const element = h("li.q", { dataset: { id } }, box, link);
     watch(() => {
       const now = this.clock.value, { words: left, isSoon } = expiryOf(row.value, now);
-      say(age, lasting(now - Date.parse(question.asked_at)));
+      say(age, `${lasting(now - Date.parse(question.asked_at))} ago`);
       say(end, left);
-      end.title = isSoon ? "It is open for less than an hour" : "For so long it is open still";
       element.classList.toggle("is-soon", isSoon);
     });
+    watch(() => link.setAttribute("href", this.address(id)));
     watch(() => {
       const { approvers, approved_by: by = [] } = row.value;
       two.hidden = !(approvers > 1);
       say(two, `${by.length} of ${approvers}`);
       two.title = `${by.length} of ${approvers} persons have approved`;
       box.hidden = !isJoinable(row.value);
-      box.checked = this.chosen.value.has(id);
+      box.checked = this.choice.has(id);
       if (this.current() === id) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     });
     return element;
   }
+}
+
+/** @type {(questions: import("./openQuestions.js").OpenQuestions, isAny: boolean) => any} Returns what stands below the list. */
+export function listNote(questions, isAny) {
+  const error = questions.error();
+  if (error) return Notice({ text: errorWords(error), code: error.code });
+  if (!questions.isKnown()) return h("p.faint", {}, "Reading the questions");
+  if (isAny) return questions.hasMore() && h("button.btn", { type: "button", onclick: questions.more }, "Show earlier questions");
+  return [h("p", {}, questions.list().length ? "None of the questions that wait is one of these." : "Nothing waits for you."), h("p.faint", {}, "A run asks here before a call that needs an approval, when its tool or its agent wants to know something, and when it is not known whether a call took effect.")];
+}
+
+/** Return which keys do what in the list. */
+export function keysHint() {
+  return h("p.keys-hint", { "aria-hidden": "true" }, [["j", "k", "move"], ["x", "choose"], ["e", "edit"], ["o", "open the run"]].map((parts) => h("span", {}, parts.slice(0, -1).map((key) => h("kbd", {}, key)), parts.at(-1))));
 }

@@ -2,25 +2,25 @@
 // The list of open questions, and beside it the chosen one, several chosen ones, or how one was answered.
 
 import { LoadingIndicator } from "../../components/LoadingIndicator.js";
-import { Notice } from "../../components/Notice.js";
 import { fill, h } from "../../dom/h.js";
 import { each, signal, watch } from "../../dom/live.js";
 import { addressOf } from "../../router.js";
 import { listQuestions } from "../../services/approvals.js";
-import { groupsOf, isJoinable } from "../../state/inbox.js";
-import { errorWords } from "../../state/words.js";
+import { groupsOf } from "../../state/inbox.js";
 import { BatchBar, BatchReview } from "./Batch.js";
-import { Outcome } from "./Outcome.js";
+import { Choice } from "./Choice.js";
+import { BatchOutcome, Outcome } from "./Outcome.js";
 import { Question } from "./Question.js";
-import { QuestionList } from "./QuestionList.js";
+import { QuestionList, keysHint, listNote } from "./QuestionList.js";
 
 const LATEST = 100;
 
 /** The first tab of the approvals. */
 export class Waiting {
   #wanted = signal("");
-  #chosen = signal(/** @type {Set<string>} */ (new Set()));
   #outcomes = signal(/** @type {Map<string, {question: any, answer: any}>} */ (new Map()));
+  /** @type {Set<string>} The tools whose calls stand together, and stay so. */
+  #tools = new Set();
   /** @type {Map<string, any>} Each question as it was listed last. */
   #known = new Map();
   /** @type {Question | null} */
@@ -33,32 +33,36 @@ export class Waiting {
     this.app = app;
     this.questions = questions;
     this.clock = clock;
-    this.groups = () => groupsOf(questions.list(), query.value);
-    this.list = new QuestionList({ groups: this.groups, current: () => this.#wanted.value, chosen: this.#chosen, app, clock });
-    this.bar = new BatchBar({ chosen: this.#chosen, questions: () => this.#picked(), onAnswers: (calls, answers) => this.#noteAnswers(calls, answers) });
+    this.groups = () => groupsOf(questions.list(), query.value, this.#tools);
+    this.address = (/** @type {string} */ id = "", more = {}) => addressOf(id ? "/approvals/:approvalId" : "/approvals", { approvalId: id }, { ...query.value, ...more });
+    this.choice = new Choice({ order: () => this.#order(), address: this.address });
+    this.list = new QuestionList({ groups: this.groups, current: () => (this.choice.isTogether() ? "" : this.#wanted.value), choice: this.choice, address: this.address, app, clock });
+    this.bar = new BatchBar({ choice: this.choice, onNone: () => this.#chooseNone(), onAnswers: (calls, answers) => this.#noteAnswers(calls, answers, true) });
     const note = h("div.list-note", { role: "status" });
-    const hints = h("p.keys-hint", { "aria-hidden": "true" }, [["j", "k", "move"], ["x", "choose"], ["e", "edit"], ["o", "open the run"]].map((parts) => h("span", {}, parts.slice(0, -1).map((key) => h("kbd", {}, key)), parts.at(-1))));
     const place = h("div.right-place");
     each(place, () => [this.#right()], ({ key }) => key, (row) => this.#make(row));
-    watch(() => this.#showNote(note));
+    watch(() => fill(note, listNote(questions, this.groups().length > 0)));
     watch(() => this.#follow());
-    this.element = h("div.columns", {}, h("section.list", { "aria-label": "Open questions" }, this.list.element, note, this.bar.problem, this.bar.element, hints), place);
+    this.element = h("div.columns", {}, h("section.list", { "aria-label": "Open questions" }, this.list.element, note, this.bar.problem, this.bar.element, keysHint()), place);
     const press = (/** @type {string} */ key) => () => this.#press(key);
-    this.keys = { j: () => this.#step(1), k: () => this.#step(-1), x: () => this.list.toggle(this.#known.get(this.#wanted.peek())), a: press("approve"), e: press("edit"), r: press("reject"), p: press("pass"), o: () => /** @type {HTMLElement | null} */ (this.element.querySelector(".right [data-key=run]"))?.click() };
+    const { choice } = this, chooseNone = () => this.#chooseNone();
+    this.keys = { get Escape() { return choice.calls().length ? chooseNone : undefined; }, j: () => this.#step(1), k: () => this.#step(-1), x: () => this.list.toggle(this.#known.get(this.#wanted.peek()) ?? {}), a: press("approve"), e: press("edit"), r: press("reject"), p: press("pass"), o: () => !choice.isTogether() && /** @type {HTMLElement | null} */ (this.element.querySelector(".right [data-key=run]"))?.click() };
   }
 
   /** Show a question, or with "" the first one where there is room beside the list. */
-  show(/** @type {string} */ id) {
-    this.#wanted.value = id;
+  show(/** @type {string} */ id, isTogether = false) {
+    if (!isTogether) this.#wanted.value = id;
+    this.choice.show(isTogether);
+  }
+
+  #chooseNone() {
+    const id = this.#wanted.peek();
+    this.choice.none(id);
+    this.list.focus(id);
   }
 
   #order() {
     return this.groups().flatMap(({ questions }) => questions);
-  }
-
-  #picked() {
-    const keys = this.#chosen.value;
-    return this.#order().filter((question) => keys.has(question.approval_id) && isJoinable(question));
   }
 
   // What was listed is kept, and without an address the first question is the chosen one.
@@ -75,8 +79,8 @@ export class Waiting {
   }
 
   #right() {
-    const picked = this.#picked(), id = this.#wanted.value;
-    if (picked.length > 1) return { key: "batch", questions: picked };
+    const id = this.#wanted.value, answers = this.choice.answers();
+    if (this.choice.isTogether()) return answers.length ? { key: `answers ${answers[0].question.approval_id}`, answers } : { key: "batch", questions: this.choice.calls() };
     const question = this.questions.list().find(({ approval_id: each }) => each === id), outcome = this.#outcomes.value.get(id);
     if (outcome && !(question && (outcome.answer.isOneOfSeveral || outcome.answer.isOver))) return { key: `done ${id}`, ...outcome };
     if (question) return { key: `open ${id}`, question };
@@ -87,19 +91,26 @@ export class Waiting {
 
   // The pane of a question that was just chosen is there with the next frame: a key is never meant for the one before.
   #press(/** @type {string} */ key) {
-    if (this.#picked().length > 1) return this.bar.focus(key);
+    if (this.choice.isTogether()) return this.bar.focus(key);
     const id = this.#wanted.peek();
     const act = () => this.#pane?.question.approval_id === id && this.#pane?.press(key);
     if (!act()) requestAnimationFrame(act);
   }
 
   #make(/** @type {any} */ row) {
-    const { key } = row.peek();
+    const element = this.#paneOf(row);
+    element.querySelector(".back")?.setAttribute("href", this.address());
+    return element;
+  }
+
+  #paneOf(/** @type {any} */ row) {
+    const { key } = row.peek(), { board } = this.app.feed, onNext = this.#order().length ? () => this.#step(0) : null;
     this.#pane = null;
     if (key === "batch") return BatchReview(row);
+    if (key.startsWith("answers")) return BatchOutcome({ ...row.peek(), board, onNext });
     if (key === "none") return h("section.right", {}, h("p.nothing.faint", {}, "Choose a question to see it in full."));
     if (key === "reading") return h("section.right", {}, LoadingIndicator("Reading the question"));
-    if (key.startsWith("done")) return Outcome({ ...row.peek(), onNext: this.#order().length ? () => this.#step(0) : null });
+    if (key.startsWith("done")) return Outcome({ ...row.peek(), board, onNext });
     return (this.#pane = new Question({ row, app: this.app, clock: this.clock, onAnswer: (question, answer) => this.#noteAnswers([question], [answer]) })).element;
   }
 
@@ -120,10 +131,9 @@ export class Waiting {
     if (hasFocus) requestAnimationFrame(() => requestAnimationFrame(() => /** @type {HTMLElement | null} */ (this.element.querySelector(".right h2"))?.focus()));
   }
 
-  #noteAnswers(/** @type {any[]} */ questions, /** @type {any[]} */ answers) {
+  #noteAnswers(/** @type {any[]} */ questions, /** @type {any[]} */ answers, isTogether = false) {
     const entries = questions.map((question, i) => /** @type {[string, any]} */ ([question.approval_id, { question, answer: { isMine: !answers[i].isLate, ...answers[i] } }])).filter(([, { answer }]) => answer.decision || answer.isOver);
-    const done = new Set(entries.map(([id]) => id));
-    this.#chosen.value = new Set([...this.#chosen.peek()].filter((id) => !done.has(id)));
+    this.choice.note(questions, answers, isTogether);
     this.#put(entries);
     this.questions.refresh();
   }
@@ -133,16 +143,8 @@ export class Waiting {
     const order = this.#order(), at = order.findIndex(({ approval_id: id }) => id === this.#wanted.peek());
     const next = order[at < 0 ? Math.min(this.#place, order.length - 1) : Math.min(order.length - 1, Math.max(0, at + by))];
     if (!next) return;
-    location.replace(addressOf("/approvals/:approvalId", { approvalId: next.approval_id }));
-    this.#wanted.value = next.approval_id;
+    location.replace(this.address(next.approval_id));
+    this.show(next.approval_id);
     this.list.focus(next.approval_id);
-  }
-
-  #showNote(/** @type {HTMLElement} */ note) {
-    const error = this.questions.error(), groups = this.groups();
-    if (error) fill(note, Notice({ text: errorWords(error), code: error.code }));
-    else if (!this.questions.isKnown()) fill(note, h("p.faint", {}, "Reading the questions"));
-    else if (!groups.length) fill(note, h("p", {}, this.questions.list().length ? "No question of this agent waits." : "Nothing waits for you."), h("p.faint", {}, "A run asks here before a call that needs an approval, when its tool or its agent wants to know something, and when it is not known whether a call took effect."));
-    else fill(note, this.questions.hasMore() && h("button.btn", { type: "button", onclick: this.questions.more }, "Show earlier questions"));
   }
 }

@@ -4,7 +4,7 @@
 import { h, icon } from "../../dom/h.js";
 import { each, signal } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
-import { sentenceOf } from "../../state/inbox.js";
+import { headingOf, sentenceOf } from "../../state/inbox.js";
 import { effectWords } from "../../state/words.js";
 import { Answering } from "../approvals/Answering.js";
 import { OutcomeLine } from "../approvals/Outcome.js";
@@ -48,7 +48,7 @@ export class RunQuestions {
     const { key, question, answer, rest } = row.peek();
     if (rest) return h("p.asks-rest", {}, h("a", { href: "#/approvals" }, "The run asks more. All questions stand in the approvals."));
     if (answer) return OutcomeLine(answer, sentenceOf(question));
-    const parts = new Answering({ row: () => row.value.question, clock: this.clock, hasEdit: true, onAnswer: (given) => this.#note(question, { isMine: !given.isLate, ...given }) });
+    const parts = new Answering({ row: () => row.value.question, clock: this.clock, onAnswer: (given) => this.#note(question, { isMine: !given.isLate, ...given }) });
     this.#open.set(key, parts);
     return h("section.asks", { "aria-label": "A question", dataset: { question: key } }, headOf(question), parts.several, parts.body, parts.why, parts.until, parts.foot);
   }
@@ -69,8 +69,8 @@ export class RunQuestions {
 
 /** @type {(question: any) => HTMLElement} */
 function headOf(question) {
-  const { effect, kind, name, sentence } = question;
+  const { effect, kind, name } = question;
   const isCall = name !== "approval_gate" && !question.decisions.includes("answer");
-  return h("header", {}, icon(kind === "unknown" ? "unknown" : "waiting"), h("h2", { dir: "auto" }, visible(sentenceOf(question)), kind === "call" && isCall && sentence ? "?" : ""),
+  return h("header", {}, icon(kind === "unknown" ? "unknown" : "waiting"), h("h2", { dir: "auto" }, visible(headingOf(question))),
     isCall && h("p.meaning", {}, effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), h("code", {}, visible(name)), h("span.soft", {}, effectWords(effect))));
 }
