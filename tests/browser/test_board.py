@@ -45,7 +45,7 @@ def test_with_5000_open_runs_the_counts_are_exact_and_the_questions_are_shown(vi
     crowd.add("failed", 3, 3_600_000, status="failed", reason="model_failed", error_code="model_failed")
     crowd.add("succeeded", 150, 0, status="succeeded", reason=None)
 
-    visitor.opens("#/board?as=lanes")
+    visitor.opens()
 
     expect(visitor.page.locator(".board .line")).to_contain_text("live · 5,000 open")
     expected = "questions:12 running:200 waiting:4,788 failed:3 ended:LATEST"
@@ -64,14 +64,14 @@ def test_a_card_says_what_is_waited_for_without_the_command(visitor: Visitor) ->
     detail = "Waits for 'paid' (`./callboard signal run_1 paid`), for 'sent' (`./callboard signal run_1 sent`)."
     run |= {"created_at": "2026-01-01T10:00:00Z", "detail": detail}
 
-    visitor.opens("#/board?as=lanes").module(SHOW_CARD, {"run": run})
+    visitor.opens().module(SHOW_CARD, {"run": run})
 
     expect(visitor.page.locator(".why")).to_have_text("Waits for 'paid', for 'sent'.")
 
 
 def test_a_question_that_is_answered_leaves_the_board_and_its_count(visitor: Visitor, counter: Counter) -> None:
     run_id, _ = counter.waiting()
-    visitor.opens("#/board?as=lanes")
+    visitor.opens()
     expect(visitor.lane("questions")).to_have_count(1)
 
     assert visitor.context.request.post(f"{visitor.url}/v1/runs/{run_id}/cancel", data={}).ok
@@ -87,7 +87,7 @@ def test_a_stream_that_is_held_back_is_polled_whole_and_tried_again_after_a_minu
     crowd.add("queued", 300, status="queued", reason=None)
     visitor.page.clock.install()
     visitor.page.route("**/v1/events", _hold_streams_back)
-    visitor.opens("#/board?as=lanes")
+    visitor.opens()
     line = visitor.page.locator(".board .line")
 
     visitor.page.clock.fast_forward(7000)

@@ -108,7 +108,7 @@ def test_a_list_is_named_kept_and_removed(visitor: Visitor, crowd: Crowd) -> Non
     views(visitor).get_by_role("button", name="Remove view").click()
     expect(link).to_have_count(0)
     visitor.page.reload()
-    expect(views(visitor).get_by_role("link")).to_have_count(3)
+    expect(views(visitor).get_by_role("link")).to_have_count(4)
 
 
 @pytest.mark.parametrize("script", [FORBIDDEN, FULL], ids=["forbidden", "full"])
@@ -131,7 +131,7 @@ def test_views_of_another_version_are_left_out_with_a_sentence(visitor: Visitor,
     visitor.opens("#/board?status=failed")
 
     note = visitor.page.get_by_text("are of another version of the page")
-    expect(views(visitor).get_by_role("link")).to_have_count(3)
+    expect(views(visitor).get_by_role("link")).to_have_count(4)
     expect(note).to_have_count(0 if stored == "{" else 1)  # what cannot be read at all is as if it were not there
     saves(visitor, "New")
     expect(note).to_have_count(0)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
+from config.clock import epoch_ms
 from tests.browser.answering import Counter
 from tests.browser.visitor import PATIENCE_MS, Visitor
 from tests.bus.crowd import ASKS, Crowd
+from tests.bus.questions import question, question_before
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -46,7 +49,7 @@ def test_5000_open_runs_are_grouped_with_their_true_numbers(visitor: Visitor, cr
     expect(rows(visitor).filter(has_text="model_failed")).to_contain_text("3 runs")
     expect(rows(visitor).filter(has_text="model_timeout")).to_contain_text("1 run")
     assert groups(visitor) == ["Need a person 12", "Running 200", "Queued 4,788", "Failed in 24 hours 4"]
-    expect(visitor.page.locator(".vital").first).to_contain_text("200 run, 4,788 queued, 0 wait")
+    expect(visitor.page.locator(".vital").first).to_contain_text("200 running, 4,788 queued, 12 for a person")
     expect(rows(visitor).filter(has_text="and 4,748 more").locator("a")).to_have_attribute(
         "href", "#/board?status=queued"
     )
@@ -82,22 +85,30 @@ def test_a_day_of_the_reader_is_a_time_for_the_server(visitor: Visitor, crowd: C
     expect(rows(visitor)).to_have_count(2)
 
 
-def test_a_filter_that_cannot_be_read_is_said_and_changes_nothing(visitor: Visitor, crowd: Crowd) -> None:
+@pytest.mark.parametrize("is_typed", [True, False], ids=["typed", "address"])
+def test_a_filter_that_cannot_be_read_is_said_and_lists_nothing(visitor: Visitor, crowd: Crowd, is_typed: bool) -> None:
     crowd.add("queued", 2, status="queued", reason=None)
-    visitor.opens("#/board?status=queued")
+    visitor.opens("#/board?status=open" if is_typed else "#/board?colour=red&status=none&q=")
     field = visitor.page.get_by_label("Filter the runs")
 
-    field.fill("colour:red status:none")
-    field.press("Enter")
+    if is_typed:
+        field.fill("colour:red status:none")
+        expect(visitor.page.get_by_text("Enter applies it")).to_be_visible()
+        field.press("Enter")
 
-    expect(visitor.page.get_by_role("alert").filter(has_text="There is no field “colour”")).to_contain_text(
-        "“status” cannot be “none”"
-    )
-    expect(rows(visitor)).to_have_count(2)
-    visitor.opens(
-        "#/board?status=none&colour=red&q="
-    )  # of another version, or typed by hand: nothing of it is a filter
+    problems = visitor.page.get_by_role("alert").filter(has_text="There is no field “colour”")
+    expect(problems).to_contain_text("“status” cannot be “none”")
+    expect(field).to_have_value("colour:red status:none")
+    expect(visitor.page.get_by_text("No run is listed, because this filter cannot be read.")).to_be_visible()
+    expect(rows(visitor)).to_have_count(0)
+    expect(visitor.page.locator(".view-tabs [aria-current]")).to_have_count(0)
+    if is_typed:
+        visitor.page.locator(".view-tabs").get_by_role("link", name="Open").click()
+        expect(rows(visitor)).to_have_count(3)
+        expect(field).to_have_value("status:open")
+    field.evaluate("(field) => { field.value = ''; field.dispatchEvent(new Event('search')); }")  # its x
     expect(table(visitor).locator(".heading").first).to_contain_text("Need a person")
+    expect(problems).to_have_count(0)
 
 
 def test_a_run_that_ends_leaves_the_filtered_list(visitor: Visitor, counter: Counter) -> None:
@@ -127,8 +138,32 @@ def test_rows_are_chosen_and_stopped_by_keyboard_alone(visitor: Visitor, crowd: 
         False,
     ]
     visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    asks = visitor.page.get_by_role("dialog", name="Stop 2 runs?")
+    asks.get_by_role("button", name="Back").click()
+    expect(visitor.page.locator(".chosen")).to_contain_text("2 runs chosen")
+    visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    asks.get_by_role("button", name="Stop 2 runs").click()
     expect(rows(visitor)).to_have_count(3, timeout=PATIENCE_MS)
-    expect(visitor.page.locator(".chosen")).to_be_hidden()
+    expect(visitor.page.locator(".chosen")).to_contain_text("2 runs stopped")
+    expect(visitor.page.get_by_role("link", name="Show them")).to_have_attribute("href", "#/board?status=cancelled")
+
+
+def test_retried_runs_come_into_the_list_and_are_led_to(visitor: Visitor, counter: Counter) -> None:
+    for run_id, _ in (counter.waiting(), counter.waiting()):
+        assert visitor.context.request.post(f"{visitor.url}/v1/runs/{run_id}/cancel", data={}).ok
+    visitor.opens("#/board?agent=support")
+    expect(rows(visitor)).to_have_count(2)
+
+    visitor.page.get_by_label("Choose all runs that are listed").check()
+    visitor.page.get_by_role("button", name="Retry", exact=True).click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Retry 2 runs").click()
+
+    expect(visitor.page.locator(".chosen")).to_contain_text("2 runs retried")
+    expect(rows(visitor)).to_have_count(4, timeout=5000)  # sooner than the list is read again
+    expect(rows(visitor).first.locator(".c-choice")).to_contain_text("queued")
+    visitor.page.get_by_role("link", name="Show them").click()
+    expect(rows(visitor).first).to_be_visible()
+    assert "#/board?since=20" in visitor.page.url
 
 
 def test_a_range_of_rows_is_chosen_and_a_refused_run_is_said(visitor: Visitor, crowd: Crowd) -> None:
@@ -142,6 +177,7 @@ def test_a_range_of_rows_is_chosen_and_a_refused_run_is_said(visitor: Visitor, c
 
     expect(visitor.page.locator(".chosen")).to_contain_text("4 runs chosen")
     visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Stop 4 runs").click()
     expect(visitor.page.locator(".chosen")).to_contain_text("Stop: 1 run of 4 refused. Not yours.")
     assert len(visitor.complaints) == 1  # the browser's own line about 403
     visitor.complaints.clear()
@@ -200,6 +236,79 @@ def test_a_view_that_cannot_be_loaded_offers_to_load_the_page_again(visitor: Vis
     visitor.page.get_by_role("button", name="Load the page again").click()
     expect(visitor.page.get_by_role("heading", name="The board")).to_be_visible()
     visitor.complaints.clear()  # the browser's own lines about the file
+
+
+def test_a_row_says_what_a_person_is_asked_and_for_how_long(visitor: Visitor, counter: Counter) -> None:
+    counter.waiting(question_before(expires_in_s=3000), question_before())
+    counter.waiting(question("send_mail", {"to": "bo"}))
+    visitor.opens("#/board")
+
+    doing = rows(visitor).locator(".doing")
+    expect(doing.first).to_contain_text(
+        "refund_order: order 1042, amount 88.00 EUR, to Okafor & Co, and 1 question more"
+    )
+    expect(doing.first.locator("small")).to_have_text(re.compile("^49 min left$|^50 min left$"))
+    expect(doing.nth(1)).to_contain_text("Did send_mail take effect?")
+    assert _colour(doing.first) == _colour(table(visitor).locator("[data-group=questions] b"))
+
+
+def test_the_runs_that_need_a_person_are_those_that_are_counted(visitor: Visitor, crowd: Crowd) -> None:
+    crowd.add("asks", 3, **ASKS)
+    crowd.add("other", 2, status="waiting", reason="signal")
+    visitor.opens("#/board")
+
+    visitor.page.locator(".vital").filter(has_text="Need a person").click()
+
+    expect(rows(visitor)).to_have_count(4)
+    expect(visitor.page.locator(".view-tabs [aria-current]")).to_have_text("Need a person4")
+
+
+def test_lengths_are_short_and_running_rows_say_how_far_they_are(visitor: Visitor, crowd: Crowd) -> None:
+    age: dict[str, Any] = {"created_ago_ms": 905_000, "started_ms": epoch_ms() - 905_000}
+    crowd.add("long", 1, status="running", reason=None, steps=3, fence=2, **age)
+    visitor.opens("#/board?status=running")
+
+    expect(rows(visitor).locator(".c-for")).to_have_text("15 min")
+    expect(rows(visitor).locator(".c-when")).to_have_text("15 min ago")
+    expect(rows(visitor).locator(".c-doing")).to_contain_text("attempt 2, 3 calls so far")
+
+
+def test_a_group_is_folded(visitor: Visitor, crowd: Crowd) -> None:
+    crowd.add("queued", 2, status="queued", reason=None)
+    visitor.opens("#/board")
+    expect(rows(visitor)).to_have_count(3)
+    button = visitor.page.get_by_role("button", name="Queued")
+
+    button.press("Enter")
+
+    expect(button).to_have_attribute("aria-expanded", "false")
+    expect(rows(visitor)).to_have_count(1)
+
+
+def test_lanes_keep_the_filter_the_tabs_and_the_numbers(visitor: Visitor, crowd: Crowd) -> None:
+    crowd.add("queued", 2, status="queued", reason=None)
+    crowd.add("other", 1, status="running", reason=None, agent_id="atlas", agent_name="Atlas")
+    visitor.opens("#/board?agent=support")
+    lanes = visitor.page.locator(".view .lane:visible")
+
+    visitor.page.get_by_role("link", name="Lanes").click()
+
+    expect(lanes).to_have_count(2)
+    assert [lane.get_attribute("aria-label") for lane in lanes.all()] == ["Need a person", "Queued and waiting"]
+    expect(lanes.nth(1).locator("a.run").first).to_have_attribute("href", "#/run/queued-2")
+    expect(visitor.page.get_by_label("Filter the runs")).to_have_value("agent:support")
+    expect(visitor.page.locator(".vital").first).to_contain_text("1 running, 2 queued, 1 for a person")
+    visitor.page.get_by_role("navigation", name="Lists of runs").get_by_role("link", name="Everything").click()
+    expect(lanes).to_have_count(3)
+    visitor.presses("j", "j")
+    expect(lanes.nth(1).locator("a.run")).to_be_focused()
+    visitor.page.get_by_role("link", name="Table").click()
+    expect(rows(visitor)).to_have_count(4)
+    expect(lanes).to_have_count(0)
+
+
+def _colour(element: Locator) -> str:
+    return str(element.evaluate("(element) => getComputedStyle(element).color"))
 
 
 def _refuse_once() -> Callable[[Route], None]:

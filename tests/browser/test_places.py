@@ -50,7 +50,7 @@ def test_the_window_is_called_as_what_is_shown(visitor: Visitor, counter: Counte
 
 
 @pytest.mark.parametrize(
-    ("place", "focused"), [("#/", "textarea"), ("#/fleet", "#view"), ("#/board?as=lanes", "#board")]
+    ("place", "focused"), [("#/", "textarea"), ("#/fleet", "#view"), ("#/board?as=lanes", "#view")]
 )
 def test_the_skip_link_leads_to_what_is_shown(visitor: Visitor, place: str, focused: str) -> None:
     visitor.page.goto(f"{visitor.url}/{place}")

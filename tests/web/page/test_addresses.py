@@ -33,6 +33,7 @@ ASK = """
   const { serverQuery } = await import(`${page}/state/filter.js`);
   return argument.map(serverQuery);
 """
+PROBLEMS = "const { problemsOf } = await import(`${page}/state/filter.js`); return argument.map(problemsOf);"
 MATCH = """
   const { matches } = await import(`${page}/state/filter.js`);
   return argument.queries.map((query) => matches(query, argument.run, Date.parse("2026-11-24T12:00:00Z")));
@@ -116,6 +117,8 @@ def test_a_filter_is_read_from_words_and_written_as_words(module: Module) -> Non
         ("since:yesterday", "“since” cannot be “yesterday”; use it as in since:1h"),
         ("agent:a agent:b", "“agent” is given twice."),
         ('agent:""', "“agent” cannot be “”"),
+        ('agent:"un', 'The quote in agent:"un has no end'),
+        ('"two', 'The quote in "two has no end'),
     ],
 )
 def test_what_cannot_be_asked_is_said_and_the_rest_is_kept(module: Module, text: str, sentence: str) -> None:
@@ -143,12 +146,30 @@ def test_what_cannot_be_asked_is_said_and_the_rest_is_kept(module: Module, text:
         ({"code": "any"}, True),
         ({"code": "any", "since": "10m"}, True),
         ({"queue": "ocr"}, False),
+        ({"status": "asking"}, False),
     ],
 )
 def test_a_run_that_arrives_live_is_matched_as_the_server_does(
     module: Module, query: dict[str, Any], is_match: bool
 ) -> None:
     assert module(MATCH, {"queries": [query], "run": RUN}) == [is_match]
+
+
+def test_the_runs_that_ask_a_person_are_waiting_ones_to_the_server(module: Module) -> None:
+    run = {**RUN, "status": "waiting"}
+
+    assert module(ASK, [{"status": "asking"}]) == [{"status": "waiting"}]
+    assert module(MATCH, {"queries": [{"status": "asking"}], "run": {**run, "reason": "approval"}}) == [True]
+    assert module(MATCH, {"queries": [{"status": "asking"}], "run": {**run, "reason": "signal"}}) == [False]
+
+
+def test_an_address_that_cannot_be_asked_is_said_as_what_is_typed(module: Module) -> None:
+    addresses = [{"status": "foo", "colour": "red"}, {"since": "1h", "q": "a:b", "agent": ""}]
+
+    sentences, none = module(PROBLEMS, addresses)
+
+    assert sentences == module(PARSE, ["status:foo colour:red"])[0][1]
+    assert none == []
 
 
 def test_a_time_without_a_zone_is_the_readers_own(module: Module) -> None:

@@ -25,14 +25,8 @@ export class Board {
     this.empty = h("div.board-empty", {}, LoadingIndicator("Reading the board"));
     const [questions, running, waiting, failed, ended] = LANES.map((name) => this.#lane(name));
     this.lanes.append(questions, running, waiting, h("div.lane-pair", {}, failed, ended));
-    this.element = h("aside.board", { id: "board", "aria-label": "The board" }, h("header.board-head", {}, h("h2", {}, "The board"), h("a.quiet.as-table", { href: "#/board" }, "As a table"), this.line.element), this.empty, this.lanes);
+    this.element = h("aside.board", { id: "board", "aria-label": "The board" }, h("header.board-head", {}, h("h2", {}, "The board"), this.line.element), this.empty, this.lanes);
     this.lanes.hidden = true;
-  }
-
-  /** Be the page's main part, or stand beside the conversation. */
-  standAlone(on) {
-    this.element.setAttribute("role", on ? "main" : "complementary");
-    for (const heading of this.element.querySelectorAll("h2, h3")) heading.ariaLevel = String(Number(heading.tagName[1]) - on);
   }
 
   /** Draw what the board state holds, with the next frame. */

@@ -140,16 +140,14 @@ export class App {
 
   #go(route) {
     const wasElsewhere = document.body.dataset.page !== "talk"; // then no field takes the focus, so that plain keys work further
-    const isLanes = route.name === "board" && route.query.as === "lanes";
-    const isView = !isLanes && this.views.has(route.name);
-    document.body.dataset.page = isLanes ? "board" : isView ? "view" : "talk";
+    const isView = this.views.has(route.name);
+    document.body.dataset.page = isView ? "view" : "talk";
     for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close(); // it was about another place
-    this.board.standAlone(isLanes);
     if (isView) this.views.show(route).then(this.showTitle);
     else this.views.hide();
     this.place = route.name === "run" ? "board" : route.name;
-    this.#tab(isLanes || isView ? this.place : "talk", false);
-    if (!isLanes && !isView) this.talk.show(route, !wasElsewhere);
+    this.#tab(isView ? this.place : "talk", false);
+    if (!isView) this.talk.show(route, !wasElsewhere);
     this.#showLink(route.params.token);
     this.menu(false);
     this.mark();
@@ -205,8 +203,7 @@ export class App {
 
   /** Show what the window is called: what is shown, by its heading. */
   showTitle = () => {
-    const { page } = document.body.dataset;
-    const name = page === "talk" ? this.talk.title : page === "board" ? "The board" : this.views.title;
+    const name = document.body.dataset.page === "talk" ? this.talk.title : this.views.title;
     const title = [name, NAME].filter(Boolean).join(" — ");
     if (document.title !== title) document.title = title;
   };
@@ -240,17 +237,12 @@ export class App {
   #skip(event) {
     event.preventDefault();
     if (document.body.dataset.page === "talk") this.talk.composer.focus();
-    else {
-      const { element } = document.body.dataset.page === "board" ? this.board : this.views;
-      element.tabIndex = -1;
-      element.focus();
-    }
+    else this.views.element.focus();
   }
 
   // A key acts on what is shown, or it leads to a place.
   #bindKeys() {
-    const board = { j: () => this.board.step(1), k: () => this.board.step(-1) };
-    const ofPlace = { talk: { ...board, ...this.talk.keys }, board };
+    const ofTalk = { j: () => this.board.step(1), k: () => this.board.step(-1), ...this.talk.keys };
     const keys = {
       "/": () => (document.body.dataset.page === "view" ? this.#palette(() => "") : this.#search()),
       n: () => { location.hash = "#/"; },
@@ -258,7 +250,7 @@ export class App {
       "?": () => this.#shortcuts(),
       Escape: () => this.menu(false),
     };
-    useKeys((key) => (ofPlace[document.body.dataset.page] ?? this.views.view?.keys)?.[key] ?? keys[key], (typed) => this.#palette(typed));
+    useKeys((key) => (document.body.dataset.page === "talk" ? ofTalk : this.views.view?.keys)?.[key] ?? keys[key], (typed) => this.#palette(typed));
   }
 
   // Both are loaded when they are first opened.

@@ -50,20 +50,25 @@ export class BoardState {
     return STATES[lane] && this.#count(...STATES[lane]) - others;
   }
 
-  /** Return the runs by lane: questions and what waits in the order of their age, the others with the latest first. */
+  /** Return its runs by lane. */
   lanes() {
-    const lanes = Object.fromEntries(LANES.map((name) => [name, []]));
-    for (const run of this.#runs.values()) lanes[laneOf(run)].push(run);
-    lanes.questions.sort(byAge);
-    lanes.running.sort((a, b) => stamp(b.started_at ?? b.created_at) - stamp(a.started_at ?? a.created_at));
-    lanes.waiting.sort((a, b) => (a.status === "queued") - (b.status === "queued") || byAge(a, b));
-    for (const name of ["failed", "ended"]) lanes[name].sort((a, b) => stamp(b.ended_at ?? b.created_at) - stamp(a.ended_at ?? a.created_at));
-    return lanes;
+    return lanesOf(this.#runs.values());
   }
 
   #count(...names) {
     return names.reduce((sum, name) => sum + this.number(name), 0);
   }
+}
+
+/** Return runs by lane: questions and what waits in the order of their age, the others with the latest first. */
+export function lanesOf(runs) {
+  const lanes = Object.fromEntries(LANES.map((name) => [name, []]));
+  for (const run of runs) lanes[laneOf(run)].push(run);
+  lanes.questions.sort(byAge);
+  lanes.running.sort((a, b) => stamp(b.started_at ?? b.created_at) - stamp(a.started_at ?? a.created_at));
+  lanes.waiting.sort((a, b) => (a.status === "queued") - (b.status === "queued") || byAge(a, b));
+  for (const name of ["failed", "ended"]) lanes[name].sort((a, b) => stamp(b.ended_at ?? b.created_at) - stamp(a.ended_at ?? a.created_at));
+  return lanes;
 }
 
 function laneOf({ status, reason }) {

@@ -5,7 +5,9 @@ import { OVER } from "./story.js";
 
 /** @typedef {Record<string, string>} Query fields by the names that GET /v1/runs has for them; `q` are words of the title. */
 
-const STATES = ["open", "queued", "running", "waiting", "succeeded", "failed", "cancelled", "dead"];
+/** The state of runs that wait for a person: to the server they are waiting ones. */
+const ASKING = "asking";
+const STATES = ["open", "queued", "running", "waiting", ASKING, "succeeded", "failed", "cancelled", "dead"];
 const KINDS = ["agent", "tool", "workflow"];
 const TIME = /^(\d{1,6}[smhd]|\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?)$/;
 const UNIT_MS = /** @type {Record<string, number>} */ ({ s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 });
@@ -41,11 +43,12 @@ export function parse(text) {
   const words = [], problems = [];
   for (const [token, name, quoted, plain] of text.matchAll(TOKEN)) {
     const value = quoted?.replace(/\\(.)/g, "$1") ?? plain;
-    if (!name) words.push(value);
+    const problem = name && problemOf(name, value);
+    if (plain?.startsWith('"')) problems.push(`The quote in ${token} has no end; put another one behind the words.`);
+    else if (!name) words.push(value);
     else if (plain?.startsWith("//")) words.push(token); // an address
-    else if (!Object.hasOwn(FIELDS, name)) problems.push(`There is no field “${name}”; use ${Object.keys(FIELDS).join(", ")}, or put the words in quotes.`);
+    else if (problem) problems.push(problem);
     else if (query[name] !== undefined) problems.push(`“${name}” is given twice.`);
-    else if (!fits(FIELDS[name], value)) problems.push(sentenceOn(name, value));
     else query[name] = value;
   }
   if (words.length) query.q = words.join(" ");
@@ -58,7 +61,7 @@ export function parse(text) {
  * @param {Query} query
  */
 export function textOf(query) {
-  const fields = Object.keys(FIELDS).filter((name) => query[name]).map((name) => `${name}:${quotedWhereNeeded(query[name])}`);
+  const fields = Object.keys(query).filter((name) => query[name] && name !== "q").map((name) => `${name}:${quotedWhereNeeded(query[name])}`);
   return [...fields, ...(query.q ? query.q.split(" ").filter(Boolean).map((word) => (word.includes(":") && !/^\w+:\/\//.test(word)) || word.startsWith('"') ? quoted(word) : word) : [])].join(" ");
 }
 
@@ -69,7 +72,16 @@ export function textOf(query) {
  * @returns {Query}
  */
 export function filterOf(given) {
-  return Object.fromEntries(Object.entries(given).filter(([name, value]) => value && (name === "q" || (Object.hasOwn(FIELDS, name) && fits(FIELDS[name], value)))));
+  return Object.fromEntries(Object.entries(given).filter(([name, value]) => value && (name === "q" || !problemOf(name, value))));
+}
+
+/**
+ * Return a sentence about each part of a query that no list can be asked for, as `parse` says it.
+ *
+ * @param {Query} query
+ */
+export function problemsOf(query) {
+  return Object.entries(query).map(([name, value]) => (value && name !== "q" ? problemOf(name, value) : "")).filter(Boolean);
 }
 
 /**
@@ -79,7 +91,8 @@ export function filterOf(given) {
  * @returns {Query}
  */
 export function serverQuery(query) {
-  const { since, until, ...same } = query;
+  const { since, until, ...others } = query;
+  const same = others.status === ASKING ? { ...others, status: "waiting" } : others;
   return { ...same, ...(since && { since: zoned(since) }), ...(until && { until: zoned(until) }) };
 }
 
@@ -95,7 +108,7 @@ export function matches(query, run, now = Date.now()) {
   const title = `${run.title ?? ""}`.toLowerCase();
   const at = Date.parse((code && run.ended_at) || run.created_at); // as the server: with a code, when it failed
   return (
-    (!status || (status === "open" ? !OVER.has(run.status) : run.status === status)) &&
+    (!status || (status === "open" ? !OVER.has(run.status) : status === ASKING ? isAsking(run) : run.status === status)) &&
     Object.entries(same).every(([name, value]) => `${run[name] ?? ""}` === value) &&
     (!owner || run.principal === owner) &&
     (!code || (code === "any" ? Boolean(codeOf(run)) : codeOf(run) === code)) &&
@@ -115,6 +128,11 @@ export function codeOf(run) {
   return typeof run.error === "object" && run.error ? run.error.code : run.error;
 }
 
+/** Return whether a run waits for a person. */
+export function isAsking(/** @type {Record<string, any>} */ { status, reason }) {
+  return status === "waiting" && reason === "approval";
+}
+
 /** @type {(text: string, id: string) => boolean} */
 function isIdOf(text, id) {
   return id.startsWith("run_") && text.length >= 6 && (id.endsWith(text) || id.startsWith(text));
@@ -132,14 +150,11 @@ function timeOf(text, now) {
   return length ? now - Number(length[1]) * UNIT_MS[length[2]] : Date.parse(text.includes("T") ? text : `${text}T00:00`);
 }
 
-/** @type {(field: {values?: string[], form?: RegExp}, value: string) => boolean} */
-function fits({ values, form }, value) {
-  return Boolean(value) && (!values || values.includes(value)) && (!form || form.test(value));
-}
-
-/** @type {(name: string, value: string) => string} */
-function sentenceOn(name, value) {
-  const { values, example } = FIELDS[name];
+/** @type {(name: string, value: string) => string} Returns why a field cannot have a value, or an empty text. */
+function problemOf(name, value) {
+  if (!Object.hasOwn(FIELDS, name)) return `There is no field “${name}”; use ${Object.keys(FIELDS).join(", ")}, or put the words in quotes.`;
+  const { values, form, example } = FIELDS[name];
+  if (value && (!values || values.includes(value)) && (!form || form.test(value))) return "";
   return `“${name}” cannot be “${value}”; use ${values ? values.join(", ") : `it as in ${example}`}.`;
 }
 

@@ -3,87 +3,114 @@
 
 import { LineState } from "../../components/LineState.js";
 import { Notice } from "../../components/Notice.js";
-import { fill, h, say } from "../../dom/h.js";
+import { fill, h } from "../../dom/h.js";
 import { onEnd, signal, watch } from "../../dom/live.js";
 import { useTicker } from "../../hooks/useTicker.js";
 import { addressOf } from "../../router.js";
-import { filterOf } from "../../state/filter.js";
+import { lanesOf } from "../../state/board.js";
+import { filterOf, problemsOf, textOf } from "../../state/filter.js";
 import { listOf } from "../../state/savedViews.js";
 import { Table } from "../../ui/Table.js";
+import { openQuestions } from "../approvals/openQuestions.js";
 import { BulkBar } from "./BulkBar.js";
 import { FilterBar } from "./FilterBar.js";
-import { columnMenu, groupMenu } from "./choices.js";
-import { runColumns } from "./columns.js";
-import { boardRows, FAILED, groupedRows } from "./groups.js";
+import { asLinks, columnMenu, groupMenu, keysHint } from "./choices.js";
+import { allBox, runColumns } from "./columns.js";
+import { byRun, doingOf } from "./doing.js";
+import { boardRows, FAILED, folds, groupedRows } from "./groups.js";
+import { Lanes } from "./Lanes.js";
 import { failureCauses, filteredRuns, rowMaker } from "./lists.js";
 import { ViewTabs } from "./ViewTabs.js";
 import { Vitals } from "./Vitals.js";
 
 /** @typedef {import("../../ui/Table.js").Row} Row */
+/** @typedef {Record<string, string>} Query */
+
+const KEYS = [["j", "k", "move"], ["x", "choose"], ["/", "filter"], ["Enter", "open the run"]];
+const NONE = Object.fromEntries(Object.keys(lanesOf([])).map((name) => [name, []]));
 
 /** Return the view; it follows the board's feed, and asks the server for what a filter names. */
 export function open(/** @type {any} */ app) {
-  const query = signal(/** @type {Record<string, string>} */ ({}));
-  const chosen = signal(/** @type {Set<string>} */ (new Set()));
+  const { board } = app.feed;
+  const given = signal(/** @type {Query} */ ({})), named = signal(/** @type {Query | null} */ ({})), problems = signal(/** @type {string[]} */ ([]));
+  const group = signal(""), as = signal(""), chosen = signal(/** @type {Set<string>} */ (new Set()));
   const clock = signal(Date.now());
   onEnd(useTicker(() => { clock.value = Date.now(); }));
+  const hrefOf = (/** @type {Query} */ query) => addressOf("/board", {}, { ...query, as: as.value });
+  const go = (/** @type {Query} */ next, by = group.peek()) => { location.hash = hrefOf({ ...next, group: by }); };
 
-  const group = signal(""), named = signal(/** @type {Record<string, string>} */ ({}));
-  const asked = signal(/** @type {Record<string, string>} */ ({}));
-  watch(() => { asked.value = group.value && !Object.keys(query.value).length ? { status: "open" } : query.value; });
-  const list = filteredRuns(asked, group, app.feed.board);
-  const rowOf = rowMaker();
-  const causes = failureCauses(app.feed.board);
-  const rows = signal(/** @type {Row[]} */ ([]));
-  watch(() => {
-    app.feed.board.changes.value;
-    rows.value = list.value ? groupedRows(list.value, group.value, asked.value, rowOf, app.nameOf) : boardRows(app.feed.board, causes(), rowOf);
-  });
+  const read = (/** @type {Query} */ query) => {
+    given.value = query;
+    problems.value = problemsOf(query);
+  };
+  // A link to the same list: what was typed in its place is dropped.
+  const again = (/** @type {MouseEvent} */ { target }) => void (/** @type {HTMLElement} */ (target).closest("a")?.hash === location.hash && read({ ...given.peek() }));
+
+  const { rows, lanes, list } = runsOf(board, { given, group, problems, as, nameOf: app.nameOf });
+  const { shown, showHeading } = folds(rows);
+  const questions = openQuestions(board), asking = signal(byRun([]));
+  watch(() => { asking.value = byRun(questions.list()); });
+  const wordsOf = (/** @type {any} */ run) => doingOf(run, asking.value.get(run.run_id), clock.value);
 
   const scroller = h("div.view-scroll");
-  const table = new Table({ label: "Runs", columns: runColumns({ nameOf: app.nameOf, chosen, clock }), rows: () => rows.value, scroller, showHeading, chosen });
-  const go = (/** @type {Record<string, string>} */ next, by = group.peek()) => { location.hash = addressOf("/board", {}, { ...next, group: by }); };
-  const bulk = new BulkBar({ chosen, board: app.feed.board, runs: () => rows.peek() });
-  const menus = h("div.drops", {}, groupMenu(group, (by) => go(query.peek(), by)), columnMenu(table));
-  const bar = new FilterBar({ query, onQuery: go, beside: [bulk.element, menus, lanesLink()] });
-  const tabs = new ViewTabs({ query: named, board: app.feed.board });
-  const note = h("div.view-note", { role: "status" });
-  watch(() => showNote(note, rows.value, list.value, app));
+  const columns = runColumns({ nameOf: app.nameOf, chosen, clock, wordsOf, all: allBox(shown, chosen) });
+  const table = new Table({ label: "Runs", columns, rows: shown, scroller, showHeading, chosen });
+  const cards = new Lanes({ lanes: () => lanes.value, total: (name) => (list.value || problems.value.length ? undefined : board.total(name)), nameOf: app.nameOf, wordsOf, clock });
+  const bulk = new BulkBar({ chosen, board, runs: () => rows.peek() });
+  const menus = h("div.drops", {}, groupMenu(group, (by) => go(filterOf(given.peek()), by)), columnMenu(table));
+  const bar = new FilterBar({ query: given, problems, onQuery: go, beside: [bulk.element, menus, asLinks(as, () => ({ ...given.value, group: group.value }))] });
+  const tabs = new ViewTabs({ query: named, board, mine: app.me?.credential === "none" ? "" : app.me?.principal ?? "", hrefOf });
+  const [note, body, hint] = [h("div.view-note", { role: "status" }), h("div.board-body", {}, h("div.table-wrap", {}, table.element), cards.element), keysHint(KEYS)];
+  watch(() => { scroller.dataset.as = as.value || "table"; });
+  watch(() => { named.value = problems.value.length ? null : listOf({ ...given.value, group: group.value }); });
+  watch(() => showNote(note, { isEmpty: !rows.value.length, list: list.value, problems: problems.value, app }));
   const line = new LineState({ onRetry: () => app.feed.hurry() });
   watch(() => line.show(app.line.value));
-  fill(scroller, new Vitals(app.feed.board).element, bar.element, h("div.table-wrap", {}, table.element), note);
+  fill(scroller, new Vitals(board).element, bar.element, body, note);
 
+  const step = (/** @type {number} */ by) => () => (as.peek() ? cards : table).step(by);
   return {
     title: "Board",
-    element: h("div.view-frame", {}, h("header.view-head", {}, h("h1", {}, "The board"), tabs.element, line.element), tabs.note, scroller),
-    keys: { j: () => table.step(1), k: () => table.step(-1), x: () => table.toggle(), "/": () => bar.focus() },
+    element: h("div.view-frame", { onclick: again }, h("header.view-head", {}, h("h1", {}, "The board"), tabs.element, line.element), tabs.note, scroller, hint),
+    keys: { j: step(1), k: step(-1), x: () => as.peek() || table.toggle(), "/": () => bar.focus() },
     commands: () => [["Open runs", { status: "open" }], ["Failed in 24 hours", FAILED], ["As lanes", { as: "lanes" }]].map(([words, next]) => [`Board: ${words}`, () => { location.hash = addressOf("/board", {}, /** @type {any} */ (next)); }]),
-    show: (/** @type {import("../../router.js").Route} */ route) => {
-      query.value = filterOf(route.query);
-      named.value = listOf(route.query);
-      group.value = named.value.group ?? "";
+    show: (/** @type {import("../../router.js").Route} */ { query: { as: look = "", group: by = "", ...query } }) => {
+      as.value = look === "lanes" ? look : "";
+      group.value = listOf({ group: by }).group ?? "";
+      if (textOf(query) !== textOf(given.peek()) || problems.peek().length) read(query);
       chosen.value = new Set();
+      bulk.forget();
     },
   };
 }
 
-function lanesLink() {
-  return h("nav.seg", { "aria-label": "As" }, h("a", { href: "#/board", "aria-current": "page" }, "Table"), h("a", { href: "#/board?as=lanes" }, "Lanes"));
+/** @typedef {import("../../dom/live.js").Signal<Query>} QuerySignal */
+
+/** @type {(board: any, given: {given: QuerySignal, group: any, problems: any, as: any, nameOf: any}) => {rows: import("../../dom/live.js").Signal<Row[]>, lanes: import("../../dom/live.js").Signal<Record<string, any[]>>, list: any}} What the address names, as rows or in lanes; nothing where it cannot be read. */
+function runsOf(board, { given, group, problems, as, nameOf }) {
+  const query = signal(/** @type {Query} */ ({}));
+  watch(() => {
+    const filter = filterOf(given.value);
+    query.value = group.value && !Object.keys(filter).length ? { status: "open" } : filter;
+  });
+  const list = filteredRuns(query, group, board), causes = failureCauses(board), rowOf = rowMaker();
+  const rows = signal(/** @type {Row[]} */ ([])), lanes = signal(/** @type {Record<string, any[]>} */ (NONE));
+  watch(() => {
+    board.changes.value;
+    if (problems.value.length) [rows.value, lanes.value] = [[], NONE];
+    else if (as.value) lanes.value = list.value ? lanesOf(list.value.runs) : board.lanes();
+    rows.value = problems.value.length ? [] : list.value ? groupedRows(list.value, group.value, query.value, rowOf, nameOf) : boardRows(board, causes(), rowOf);
+  });
+  return { rows, lanes, list };
 }
 
-/** @type {(cell: HTMLElement, row: Row) => void} */
-function showHeading(cell, { group, title, number }) {
-  if (!cell.firstChild) cell.append(h("b"), " ", h("span.total"));
-  say(/** @type {HTMLElement} */ (cell.firstChild), title);
-  say(/** @type {HTMLElement} */ (cell.lastChild), number);
-  cell.dataset.group = group;
-}
-
-/** @type {(note: HTMLElement, rows: Row[], list: {error: any, isLoading: boolean} | null, app: any) => void} */
-function showNote(note, rows, list, app) {
-  if (list?.error) fill(note, Notice({ text: list.error.message, code: list.error.code }));
-  else if (rows.length) fill(note);
+/** @type {(note: HTMLElement, given: {isEmpty: boolean, list: {error: any, isLoading: boolean} | null, problems: string[], app: any}) => void} */
+function showNote(note, { isEmpty, list, problems, app }) {
+  const everything = () => h("p", {}, h("a.quiet", { href: "#/board" }, "Show everything"));
+  if (problems.length) fill(note, h("p", {}, "No run is listed, because this filter cannot be read."), everything());
+  else if (list?.error) fill(note, Notice({ text: list.error.message, code: list.error.code }));
+  else if (!isEmpty) fill(note);
   else if (list?.isLoading || app.line.value.name === "connecting") fill(note, h("p.faint", {}, "Reading the runs"));
-  else if (list) fill(note, h("p", {}, "No run fits this filter."), h("p", {}, h("a.quiet", { href: "#/board" }, "Show everything")));
+  else if (list) fill(note, h("p", {}, "No run fits this filter."), everything());
   else fill(note, h("p", {}, "No runs yet."), h("p.faint", {}, "Ask an agent something, or start one from a terminal:"), h("pre", {}, "./callboard run assistant \"What is 17 * 23?\""));
 }

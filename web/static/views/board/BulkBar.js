@@ -2,33 +2,51 @@
 import { plural } from "../../dom/format.js";
 import { h, say } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";
+import { addressOf } from "../../router.js";
 import { newKey, retryRun, stopRun } from "../../services/api.js";
 import { OVER } from "../../state/story.js";
+import { confirmed } from "../../ui/Confirm.js";
+
+/** @typedef {{words: string, href?: string}} Outcome */
+/** @typedef {{verb: string, past: string, text: string, isFit: (run: any) => boolean, call: (run: any) => Promise<any>, where: (answers: any[], sinceMs: number) => string}} Deed */
 
 /** Calls at the same time: a server has to answer others, too. */
 const AT_ONCE = 4;
+/** The clocks of browser and server differ. */
+const MARGIN_MS = 2000;
 
-/** What can be done with the chosen runs, in place of the filter. */
+/** @type {Deed} */
+const STOP = { verb: "Stop", past: "stopped", text: "A call that is under way may still take effect. What they have done is kept.", isFit: isOpen, call: ({ run_id }) => stopRun(run_id), where: () => addressOf("/board", {}, { status: "cancelled" }) };
+/** @type {Deed} */
+const RETRY = { verb: "Retry", past: "retried", text: "Each is a new run, which takes over what the run had recorded.", isFit: isLost, call: ({ run_id }) => retryRun(run_id, newKey()), where: begunAt };
+
+/** What can be done with the chosen runs, beside the filter; several runs are touched once a person has agreed. */
 export class BulkBar {
   /** @param {{chosen: import("../../dom/live.js").Signal<Set<string>>, board: any, runs: () => import("../../ui/Table.js").Row[]}} given */
   constructor({ chosen, board, runs }) {
-    Object.assign(this, { chosen, board, runs });
     this.chosen = chosen;
     this.runs = runs;
-    const outcome = signal("");
-    this.words = h("span", { role: "status" });
-    this.stop = h("button.btn", { type: "button", onclick: () => this.#all("Stop", isOpen, ({ run_id }) => stopRun(run_id), outcome) }, "Stop");
-    this.retry = h("button.btn", { type: "button", onclick: () => this.#all("Retry", isLost, ({ run_id }) => retryRun(run_id, newKey()), outcome) }, "Retry");
-    this.clear = h("button.quiet", { type: "button", onclick: () => { chosen.value = new Set(); } }, "None");
-    this.element = h("div.chosen", {}, this.words, this.stop, this.retry, this.clear);
+    this.outcome = signal(/** @type {Outcome | null} */ (null));
+    const words = h("span", { role: "status" }), way = h("a.quiet");
+    const buttons = [STOP, RETRY].map((deed) => ({ deed, button: h("button.btn", { type: "button", onclick: () => this.#all(deed) }, deed.verb) }));
+    const none = h("button.quiet", { type: "button", onclick: () => { chosen.value = new Set(); } }, "None");
+    this.element = h("div.chosen", {}, words, way, buttons.map(({ button }) => button), none);
     watch(() => {
-      const number = chosen.value.size;
+      const number = chosen.value.size, outcome = this.outcome.value;
       board.changes.value;
-      this.element.classList.toggle("is-on", number > 0 || Boolean(outcome.value));
-      say(this.words, outcome.value || `${plural(number, "run")} chosen`);
-      for (const [button, isFit] of /** @type {[HTMLElement, (run: any) => boolean][]} */ ([[this.stop, isOpen], [this.retry, isLost]])) button.hidden = !this.#chosenRuns().some(isFit);
-      this.clear.hidden = !number;
+      this.element.classList.toggle("is-on", number > 0 || Boolean(outcome));
+      say(words, outcome?.words ?? `${plural(number, "run")} chosen`);
+      say(way, outcome?.href ? (outcome.href.startsWith("#/run/") ? "Show it" : "Show them") : "");
+      if (outcome?.href) way.setAttribute("href", outcome.href);
+      for (const { deed, button } of buttons) button.hidden = !this.#chosenRuns().some(deed.isFit);
+      none.hidden = !number;
     });
+    watch(() => { if (chosen.value.size && this.outcome.peek()?.href) this.outcome.value = null; });
+  }
+
+  /** Say no more what was done. */
+  forget() {
+    this.outcome.value = null;
   }
 
   #chosenRuns() {
@@ -36,23 +54,28 @@ export class BulkBar {
     return this.runs().filter(({ key }) => keys.has(key)).map(({ run }) => run);
   }
 
-  /** @type {(verb: string, isFit: (run: any) => boolean, call: (run: any) => Promise<any>, outcome: any) => Promise<void>} */
-  async #all(verb, isFit, call, outcome) {
-    const runs = this.#chosenRuns().filter(isFit);
-    /** @type {string[]} */
-    const problems = [];
-    let done = 0;
-    const queue = [...runs];
+  async #all(/** @type {Deed} */ { verb, past, text, isFit, call, where }) {
+    const runs = this.#chosenRuns().filter(isFit), words = `${verb} ${plural(runs.length, "run")}`;
+    if (runs.length > 1 && !(await confirmed({ title: `${words}?`, text, go: words }))) return;
+    const queue = [...runs], sinceMs = Date.now() - MARGIN_MS;
+    /** @type {any[]} */
+    const answers = [], problems = /** @type {string[]} */ ([]);
     const worker = async () => {
       for (let run = queue.shift(); run; run = queue.shift()) {
-        await call(run).catch((error) => problems.push(error.message));
-        outcome.value = `${verb}: ${++done} of ${runs.length}`;
+        await call(run).then((answer) => answers.push(answer), (error) => problems.push(error.message));
+        this.outcome.value = { words: `${verb}: ${answers.length + problems.length} of ${runs.length}` };
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, worker));
-    outcome.value = problems.length ? `${verb}: ${plural(problems.length, "run")} of ${runs.length} refused. ${problems[0]}` : "";
-    if (!problems.length) this.chosen.value = new Set();
+    if (problems.length) return void (this.outcome.value = { words: `${verb}: ${plural(problems.length, "run")} of ${runs.length} refused. ${problems[0]}` });
+    this.chosen.value = new Set();
+    this.outcome.value = { words: `${plural(runs.length, "run")} ${past}`, href: where(answers, sinceMs) };
   }
+}
+
+/** @type {(answers: {run_id: string}[], sinceMs: number) => string} Returns the address of new runs. */
+function begunAt(answers, sinceMs) {
+  return answers.length === 1 ? addressOf("/run/:runId", { runId: answers[0].run_id }) : addressOf("/board", {}, { since: new Date(sinceMs).toISOString() });
 }
 
 /** @type {(run: any) => boolean} */

@@ -3,7 +3,6 @@ import { count } from "../../dom/format.js";
 import { fill, h, say } from "../../dom/h.js";
 import { each, signal, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
-import { addressOf } from "../../router.js";
 import { keep, recalled } from "../../services/kept.js";
 import { storedOf, viewsOf, withView } from "../../state/savedViews.js";
 import { FAILED } from "./groups.js";
@@ -15,14 +14,22 @@ const UNKEPT = "This browser keeps nothing for this page, so the view is there u
 
 /** The lists that are always there and those that the reader has named, as links; a list without a name can be given one. */
 export class ViewTabs {
-  /** @param {{query: import("../../dom/live.js").Signal<Record<string, string>>, board: any}} given */
-  constructor({ query, board }) {
+  /** @param {{query: import("../../dom/live.js").Signal<Record<string, string> | null>, board: any, mine: string, hrefOf: (query: Record<string, string>) => string}} given `query`: null where it cannot be read; `mine`: the reader, where there are others */
+  constructor({ query, board, mine, hrefOf }) {
+    this.hrefOf = hrefOf;
     const { views, problem } = viewsOf(recalled(KEPT));
     this.query = query;
     this.saved = signal(views);
     this.problem = signal(problem);
     this.isNaming = signal(false);
-    const lists = [{ name: "Everything", query: {}, number: () => 0 }, { name: "Open", query: { status: "open" }, number: () => board.open }, { name: "Failed today", query: FAILED, number: () => board.number("failed") }];
+    /** @type {Tab[]} */
+    const lists = [
+      { name: "Everything", query: {}, number: () => 0 },
+      { name: "Open", query: { status: "open" }, number: () => board.open },
+      { name: "Need a person", query: { status: "asking" }, number: () => board.number("questions") },
+      { name: "Failed in 24 hours", query: FAILED, number: () => board.number("failed") },
+    ];
+    if (mine) lists.push({ name: "Mine", query: { owner: mine }, number: () => 0 });
     const tabs = () => /** @type {Tab[]} */ ([...lists, ...this.saved.value.map((view) => ({ ...view, number: () => 0, isSaved: true }))]);
     const links = h("div.view-links");
     const save = h("button.quiet", { type: "button", onclick: () => { this.isNaming.value = true; } }, "Save view");
@@ -33,7 +40,7 @@ export class ViewTabs {
     each(links, tabs, (tab) => `${tab.isSaved ? "saved " : ""}${tab.name}`, (tab) => this.#link(tab, board));
     watch(() => {
       const isNamed = tabs().some((tab) => isOf(tab.query, query.value));
-      save.hidden = isNamed || this.isNaming.value;
+      save.hidden = isNamed || !query.value || this.isNaming.value;
       remove.hidden = !this.saved.value.some((view) => isOf(view.query, query.value));
       naming.hidden = !this.isNaming.value;
     });
@@ -50,7 +57,7 @@ export class ViewTabs {
       board.changes.value;
       say(words, visible(name));
       say(total, number() ? count(number()) : "");
-      link.setAttribute("href", addressOf("/board", {}, own));
+      link.setAttribute("href", this.hrefOf(own));
       if (isOf(own, this.query.value)) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     });
@@ -62,7 +69,7 @@ export class ViewTabs {
     const close = () => { this.isNaming.value = false; field.value = ""; };
     const submit = (/** @type {Event} */ event) => {
       event.preventDefault();
-      const views = withView(this.saved.peek(), field.value, this.query.peek());
+      const views = withView(this.saved.peek(), field.value, this.query.peek() ?? {});
       if (views !== this.saved.peek()) this.#keep(views), close();
     };
     watch(() => { if (this.isNaming.value) requestAnimationFrame(() => field.focus()); });
@@ -75,8 +82,9 @@ export class ViewTabs {
   }
 }
 
-/** @type {(one: Record<string, string>, other: Record<string, string>) => boolean} */
+/** @type {(one: Record<string, string>, other: Record<string, string> | null) => boolean} */
 function isOf(one, other) {
+  if (!other) return false;
   const names = Object.keys({ ...one, ...other });
   return names.every((name) => one[name] === other[name]);
 }

@@ -1,10 +1,11 @@
 // @ts-check
-import { ago, cost, count, duration, ticking } from "../../dom/format.js";
+import { ago, cost, count, duration } from "../../dom/format.js";
 import { h, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { addressOf } from "../../router.js";
 import { getMetrics } from "../../services/fleet.js";
 import { resource } from "../../services/resource.js";
+import { lasting } from "../../state/inbox.js";
 import { LENGTHS, seriesOf, sumOf, usual } from "../../state/metrics.js";
 import { Sparkline } from "../../ui/Sparkline.js";
 import { FAILED } from "./groups.js";
@@ -18,16 +19,16 @@ export class Vitals {
     this.element = h("section.vitals", { "aria-label": "How the fleet is" });
     const runs = (/** @type {Record<string, string>} */ query) => addressOf("/board", {}, query);
     const open = this.#vital("Open now", runs({ status: "open" }));
-    const asks = this.#vital("Need a person", runs({ status: "waiting" }));
+    const asks = this.#vital("Need a person", runs({ status: "asking" }));
     const failed = this.#vital("Failed in 24 hours", runs(FAILED), Sparkline({ tone: "is-bad" }));
     const counted = [this.#vital("First token, p95", "#/fleet", Sparkline({ kind: "line" })), this.#vital("Tokens per second", "#/fleet", Sparkline({ kind: "line" })), this.#vital("Spent in 24 hours", "#/fleet", Sparkline())];
     const { state } = resource(() => getMetrics("24h"), { everyMs: REFRESH_MS });
     watch(() => {
       board.changes.value;
       const { questions, failed: failures } = board.lanes();
-      const waiting = board.number("waiting") - board.number("questions");
-      open.say(count(board.open), `${count(board.number("running"))} run, ${count(board.number("queued"))} queued, ${count(waiting)} wait`);
-      asks.say(count(board.number("questions")), questions.length ? `the oldest for ${ticking(Date.now() - Date.parse(questions[0].created_at))}` : "");
+      const parts = [[board.number("running"), "running"], [board.number("queued"), "queued"], [board.number("questions"), "for a person"], [board.number("waiting") - board.number("questions"), "waiting"]];
+      open.say(count(board.open), parts.filter(([number]) => number).map(([number, word]) => `${count(number)} ${word}`).join(", ") || "all have ended");
+      asks.say(count(board.number("questions")), questions.length ? `the oldest for ${lasting(Date.now() - Date.parse(questions[0].created_at))}` : "");
       asks.element.classList.toggle("is-wait", board.number("questions") > 0);
       failed.say(count(board.number("failed")), failures.length ? `the last ${ago(failures[0].ended_at ?? failures[0].created_at)}` : "");
     });
@@ -55,10 +56,12 @@ export class Vitals {
 /** @type {(vitals: Vital[], series: import("../../state/metrics.js").Series, p95: number | undefined) => void} */
 function showCounted([first, tokens, spent], series, p95) {
   const range = usual(series.p95);
-  first.say(p95 === undefined ? "–" : seconds(p95), range ? `usually ${seconds(range[0])} to ${seconds(range[1])}` : "no model was asked");
+  first.say(p95 === undefined ? "–" : seconds(p95), range ? `usually ${[...new Set(range.map(seconds))].join(" to ")}, of 24 hours` : "no model was asked in 24 hours");
   first.draw(series.p95);
-  const rate = series.rate.at(-2) ?? 0; // of the last five minutes that are over
-  tokens.say(rate < 10 ? String(Number(rate.toPrecision(2))) : count(Math.round(rate)), `at most ${count(Math.round(Math.max(...series.rate)))} in 24 hours`);
+  // Tokens are counted when a call ends: the last two slots together have the calls of five to ten minutes.
+  const [one, now] = series.rate.slice(-2), nowS = Math.max(1, Date.now() / 1000 - series.times[series.times.length - 1]);
+  const rate = (one * series.slotS + now * nowS) / (series.slotS + nowS);
+  tokens.say(rate < 10 ? String(Number(rate.toPrecision(2))) : count(Math.round(rate)), `in calls that ended within ${Math.round((series.slotS + nowS) / 60)} minutes`);
   tokens.draw(series.rate);
   const hour = series.times.length - 3600 / series.slotS;
   spent.say(cost(sumOf(series, series.cost)), `${cost(sumOf(series, series.cost.map((value, i) => (i >= hour ? value : 0))))} within an hour`);

@@ -1,7 +1,9 @@
 // @ts-check
-// The menus of the board: by what runs are grouped, and which columns are shown, which this browser keeps.
+// What can be chosen about the board: by what runs are grouped, which columns are shown, which this browser keeps, and its look.
 
+import { h } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";
+import { addressOf } from "../../router.js";
 import { keep, recalled } from "../../services/kept.js";
 import { GROUPS } from "../../state/savedViews.js";
 import { MenuButton } from "../../ui/MenuButton.js";
@@ -35,4 +37,23 @@ export function columnMenu(/** @type {import("../../ui/Table.js").Table} */ tabl
     chosen.value = names;
     keep(KEPT, items.map(({ name }) => name).filter((name) => !names.has(name)));
   } });
+}
+
+/** Return the links to the same runs as a table, and in lanes. */
+export function asLinks(/** @type {import("../../dom/live.js").Signal<string>} */ as, /** @type {() => Record<string, string>} */ query) {
+  const links = [["Table", ""], ["Lanes", "lanes"]].map(([words, look]) => {
+    const link = h("a", {}, words);
+    watch(() => {
+      link.setAttribute("href", addressOf("/board", {}, { ...query(), as: look }));
+      if (as.value === look) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    });
+    return link;
+  });
+  return h("nav.seg", { "aria-label": "As" }, links);
+}
+
+/** Return a line that names keys; of each part the last word says what they do. */
+export function keysHint(/** @type {string[][]} */ keys) {
+  return h("p.keys-hint", { "aria-hidden": "true" }, keys.map((parts) => h("span", {}, parts.slice(0, -1).map((key) => h("kbd", {}, key)), parts.at(-1))));
 }

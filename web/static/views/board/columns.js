@@ -2,12 +2,14 @@
 // The columns of a table of runs.
 
 import { h, say } from "../../dom/h.js";
-import { ago, cost, count, exactly, plural, ticking, took } from "../../dom/format.js";
+import { ago, cost, count, duration, exactly, plural } from "../../dom/format.js";
 import { visible } from "../../dom/visible.js";
-import { whyOf } from "../../components/RunCard.js";
+import { watch } from "../../dom/live.js";
+import { lasting } from "../../state/inbox.js";
 import { ownerOf } from "../../state/me.js";
 import { stateWords } from "../../state/words.js";
 import { choiceColumn, textColumn } from "../../ui/Table.js";
+import { showDoing } from "./doing.js";
 
 /** @typedef {import("../../ui/Table.js").Row} Row */
 /** @typedef {import("../../ui/Table.js").Column} Column */
@@ -15,21 +17,45 @@ import { choiceColumn, textColumn } from "../../ui/Table.js";
 /**
  * Return the columns. `clock` is a signal that changes each second, which the open runs' times follow.
  *
- * @param {{nameOf: (id: string, name?: string) => string, chosen: any, clock: import("../../dom/live.js").Signal<number>}} given
+ * @param {{nameOf: (id: string, name?: string) => string, chosen: any, clock: import("../../dom/live.js").Signal<number>, wordsOf: (run: any) => import("./doing.js").Doing, all: any}} given
  * @returns {Column[]}
  */
-export function runColumns({ nameOf, chosen, clock }) {
+export function runColumns({ nameOf, chosen, clock, wordsOf, all }) {
   return [
-    choiceColumn(signOf, chosen),
+    { ...choiceColumn(signOf, chosen), title: all },
     textColumn("agent", "Agent", (row) => ofRun(row, ({ agent, agent_name }) => visible(nameOf(agent, agent_name)), plural(row.cause?.count ?? 0, "run"))),
     { name: "what", title: "What", show: (cell, row) => showWhat(cell, row, nameOf) },
-    textColumn("doing", "Doing, or waits for", (row) => ofRun(row, (run) => visible(whyOf(run)), row.cause ? `the last ${ago(row.cause.latest_at)}` : "")),
+    { name: "doing", title: "Doing, or waits for", show: (cell, row) => showDoing(cell, row.run ? wordsOf(row.run) : { words: "", left: "", isAsked: false }) },
+    { name: "when", title: "Started", show: (cell, row) => showWhen(cell, row, clock) },
     textColumn("for", "For", (row) => ofRun(row, (run) => lengthOf(run, clock), ""), { isNumber: true }),
     textColumn("tokens", "Tokens", (row) => ofRun(row, tokensOf, ""), { isNumber: true }),
     textColumn("cost", "Cost", (row) => ofRun(row, ({ cost_usd }) => (cost_usd ? cost(cost_usd) : ""), ""), { isNumber: true }),
     { name: "worker", title: "Worker", show: (cell, row) => showWorker(cell, row) },
     textColumn("owner", "Owner", (row) => ofRun(row, ({ principal }) => visible(ownerOf(principal)), "")),
   ];
+}
+
+/** Return the box of the head, which chooses all rows that are listed. */
+export function allBox(/** @type {() => Row[]} */ rows, /** @type {import("../../dom/live.js").Signal<Set<string>>} */ chosen) {
+  const keys = () => rows().filter(({ isChoosable }) => isChoosable).map(({ key }) => key);
+  const box = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": "Choose all runs that are listed", onclick: (/** @type {Event} */ event) => {
+    event.stopPropagation(); // the table's own boxes choose one row
+    chosen.value = new Set(box.checked ? keys() : []);
+  } }));
+  watch(() => {
+    const all = keys(), number = all.filter((key) => chosen.value.has(key)).length;
+    box.hidden = !all.length;
+    box.checked = number > 0 && number === all.length;
+    box.indeterminate = number > 0 && number < all.length;
+  });
+  return box;
+}
+
+/** @type {(cell: HTMLElement, row: Row, clock: import("../../dom/live.js").Signal<number>) => void} */
+function showWhen(cell, { run, cause }, clock) {
+  const at = cause?.latest_at ?? run?.created_at ?? "";
+  say(cell, `${cause ? "last " : ""}${ago(at, clock.value)}`);
+  cell.title = exactly(at);
 }
 
 // Its last characters, as the fleet names it.
@@ -70,8 +96,9 @@ function showWhat(cell, row, nameOf) {
 
 /** @type {(run: any, clock: import("../../dom/live.js").Signal<number>) => string} */
 function lengthOf(run, clock) {
-  if (run.ended_at) return took({ duration_ms: run.duration_ms ?? Date.parse(run.ended_at) - Date.parse(run.created_at), work_ms: run.work_ms }).split(",")[0];
-  return ticking(clock.value - Date.parse(run.started_at ?? run.created_at));
+  if (!run.ended_at) return lasting(clock.value - Date.parse(run.started_at ?? run.created_at));
+  const ms = run.duration_ms ?? Date.parse(run.ended_at) - Date.parse(run.created_at);
+  return ms < 59_950 ? duration(ms) : lasting(ms);
 }
 
 /** @type {(run: any) => string} */

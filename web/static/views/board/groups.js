@@ -2,6 +2,8 @@
 // The runs of the board as the rows of its table: grouped by what a person has to do about them.
 
 import { count } from "../../dom/format.js";
+import { h, icon, say } from "../../dom/h.js";
+import { signal } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { LANES } from "../../state/board.js";
@@ -12,8 +14,8 @@ import { ownerOf } from "../../state/me.js";
 /** The query of the runs that failed within a day. */
 export const FAILED = { code: "any", since: "24h" };
 /** Each group: its title, the note behind its number, and the query of all of its runs. */
-const GROUPS = /** @type {Record<string, {title: string, query?: Record<string, string>}>} */ ({
-  questions: { title: "Need a person", query: { status: "waiting" } },
+export const GROUPS = /** @type {Record<string, {title: string, query?: Record<string, string>}>} */ ({
+  questions: { title: "Need a person", query: { status: "asking" } },
   running: { title: "Running", query: { status: "running" } },
   queued: { title: "Queued", query: { status: "queued" } },
   waiting: { title: "Waiting", query: { status: "waiting" } },
@@ -92,4 +94,31 @@ export function groupedRows({ runs, counts }, group, query, rowOf, nameOf) {
     const rest = total > rows.length ? [moreRow(`${group} ${value}`, total - rows.length, { ...query, [group]: value })] : [];
     return [{ key: `group ${group} ${value}`, isHeading: true, group, title: visible(group === "agent" ? nameOf(value) : ownerOf(value)), number: count(total) }, ...rows, ...rest];
   });
+}
+
+/**
+ * Return the rows without those of the groups that the reader has folded, and how a heading is shown that folds its group.
+ *
+ * @param {import("../../dom/live.js").Signal<Row[]>} rows
+ */
+export function folds(rows) {
+  const folded = signal(/** @type {ReadonlySet<string>} */ (new Set()));
+  const fold = (/** @type {string} */ key) => {
+    const next = new Set(folded.peek());
+    if (!next.delete(key)) next.add(key);
+    folded.value = next;
+  };
+  const shown = () => {
+    let isOpen = true;
+    return rows.value.filter(({ isHeading, key }) => (isHeading ? ((isOpen = !folded.value.has(key)), true) : isOpen));
+  };
+  const showHeading = (/** @type {HTMLElement} */ cell, /** @type {Row} */ { key, group, title, number }) => {
+    if (!cell.firstChild) cell.append(h("button.fold", { type: "button", onclick: () => fold(key) }, icon("chevron"), h("b")), " ", h("span.total"));
+    const button = /** @type {HTMLElement} */ (cell.firstChild);
+    button.setAttribute("aria-expanded", String(!folded.value.has(key)));
+    say(/** @type {HTMLElement} */ (button.lastChild), title);
+    say(/** @type {HTMLElement} */ (cell.lastChild), number);
+    cell.dataset.group = group;
+  };
+  return { shown, showHeading };
 }

@@ -44,11 +44,21 @@ export function filteredRuns(query, group, board) {
     watch(() => {
       const { value, error, isLoading } = state.value;
       board.changes.value; // what has changed since is newer on the board
-      const runs = (value?.runs ?? []).map((/** @type {any} */ run) => board.get(run.run_id) ?? run);
-      list.value = { runs: runs.filter((/** @type {any} */ run) => matches(words, run)), counts: counts?.value.value?.groups ?? [], error: error ?? counts?.value.error, isLoading };
+      list.value = { runs: present(words, value, board), counts: counts?.value.value?.groups ?? [], error: error ?? counts?.value.error, isLoading };
     });
   });
   return list;
+}
+
+// What the server has listed, and what has begun to fit since; a summary does not name the tools of a run.
+/** @type {(query: Record<string, string>, page: {runs: any[], next?: string} | undefined, board: any) => any[]} */
+function present(query, page, board) {
+  if (!page) return [];
+  const first = page.next && query.status !== "asking" ? page.runs[page.runs.length - 1].created_at : "";
+  const runs = new Map(page.runs.map((run) => [run.run_id, board.get(run.run_id) ?? run]));
+  const others = query.tool ? [] : Object.values(board.lanes()).flat();
+  for (const run of others) if (run.created_at >= first) runs.set(run.run_id, run);
+  return [...runs.values()].filter((run) => matches(query, run)).sort((one, other) => Date.parse(other.created_at) - Date.parse(one.created_at));
 }
 
 /** Return a function that makes the same row of the same summary, so that what did not change is not drawn again. */

@@ -1,0 +1,45 @@
+// @ts-check
+// What a run of the board does or waits for, as far as the feed and the open questions say it.
+
+import { plural } from "../../dom/format.js";
+import { h, say } from "../../dom/h.js";
+import { visible } from "../../dom/visible.js";
+import { whyOf } from "../../components/RunCard.js";
+import { isAsking } from "../../state/filter.js";
+import { lasting, sentenceOf } from "../../state/inbox.js";
+
+/** @typedef {{words: string, left: string, isAsked: boolean}} Doing */
+
+/** Return the open questions by their runs, those first that are open for the shortest time. */
+export function byRun(/** @type {any[]} */ questions) {
+  /** @type {Map<string, any[]>} */
+  const runs = new Map();
+  for (const question of questions.toSorted((one, other) => Date.parse(one.expires_at) - Date.parse(other.expires_at))) runs.set(question.run_id, [...(runs.get(question.run_id) ?? []), question]);
+  return runs;
+}
+
+/**
+ * Return the words of what a run does or waits for, and how long it waits at most.
+ *
+ * @param {any} run
+ * @param {any[]} [questions] its own, where the reader may answer them
+ * @returns {Doing}
+ */
+export function doingOf(run, questions = [], now = Date.now()) {
+  if (run.status === "running") return { words: [run.attempt > 1 && `attempt ${run.attempt}`, run.steps ? `${plural(run.steps, "call")} so far` : "its first call"].filter(Boolean).join(", "), left: "", isAsked: false };
+  const [question, ...others] = isAsking(run) ? questions : [];
+  if (!question) return { words: whyOf(run), left: "", isAsked: isAsking(run) };
+  const words = question.kind === "unknown" ? `Did ${question.name} take effect?` : sentenceOf(question);
+  const leftMs = Date.parse(question.expires_at) - now;
+  return { words: others.length ? `${words}, and ${plural(others.length, "question")} more` : words, left: leftMs > 0 ? `${lasting(leftMs)} left` : "", isAsked: true };
+}
+
+/** @type {(cell: HTMLElement, doing: Doing) => void} Shows it: where there is no room the words are cut, and not the time. */
+export function showDoing(cell, { words, left, isAsked }) {
+  if (!cell.firstChild) cell.append(h("div.doing", {}, h("span"), h("small")));
+  const line = /** @type {HTMLElement} */ (cell.firstChild), [text, time] = /** @type {HTMLElement[]} */ (/** @type {unknown} */ (line.children));
+  line.classList.toggle("is-asked", isAsked);
+  say(text, visible(words));
+  line.title = text.textContent ?? "";
+  say(time, left);
+}
