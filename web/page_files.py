@@ -85,6 +85,8 @@ STYLESHEETS = re.compile(r'(?:<link rel="stylesheet" href="/static/[^"]+">\n)+')
 LINKED = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 ENTRY = re.compile(r'<script type="module" src="/static/([^"]+)"')
 COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/ ?| // .*$")
+SPACES = re.compile(r" ?([{};,>]) ?|(?<=:) ")
+"""The spaces beside the signs of a stylesheet, none of whose strings has such a sign."""
 QUOTED_PATH = re.compile(r'"/static/[^"?]+"')
 
 
@@ -149,15 +151,15 @@ class PageFiles:
         own = sorted(name for name in late if not name.startswith(VENDOR))
         self._late |= {_path(name): LATE[1] if name in own else name for name in sorted(late)}
         sheets = linked | {LATE[1]: own}
-        return {sheet: "".join(texts[name] for name in names) for sheet, names in sheets.items() if names}
+        return {sheet: _packed(texts[name] for name in names) for sheet, names in sheets.items() if names}
 
     def _joined_modules(self, texts: Mapping[str, str], shells: Mapping[str, str]) -> dict[str, str]:
-        """Return the modules of each shell joined, and what stands for each of them by itself."""
+        """Return the modules of each shell joined. By themselves they are served as they are, which no shell uses."""
         scripts = {name: text for name, text in texts.items() if name.endswith(".js")}
         modules = {name: text for name, text in scripts.items() if not name.startswith(VENDOR)}
         self._late |= {_path(name): name for name in scripts if name not in modules}
         joined_texts: dict[str, str] = {}
-        for shell, html in sorted(shells.items(), reverse=True):  # of modules that both load, the page's are served
+        for shell, html in shells.items():
             if entry := ENTRY.search(html):
                 first, late = load_order(modules, entry[1])
                 files = {_named_after(shell, ".js"): first} | ({LATE[0]: late} if late else {})
@@ -183,6 +185,12 @@ class PageFiles:
 
 def _path(name: str) -> str:
     return f"/static/{name}"
+
+
+def _packed(sheets: Iterable[str]) -> str:
+    """Return stylesheets as one, without needless spaces and empty lines."""
+    lines = (line.strip() for sheet in sheets for line in sheet.split("\n"))
+    return "".join(SPACES.sub(r"\1", line) + "\n" for line in lines if line)
 
 
 def _named_after(shell: str, suffix: str) -> str:

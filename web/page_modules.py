@@ -1,8 +1,8 @@
 """Joins the modules of a page into a few files: together they compress to half of what they take apart.
 
 The first load of a page is one file, all that the page loads later is another. Each module becomes the body of a
-function that returns what the module exports, and exists once: the later file takes modules from the first one. A name
-that modules import stands beside them in the file, once for all. There is no build step: the server joins modules when
+function that returns what others import from it, and exists once: these names stand beside the functions in the file,
+and the later file takes them from the first one. There is no build step: the server joins modules when
 it reads them, and they have one form, with each import and export in a line of its own.
 """
 
@@ -75,27 +75,38 @@ class JoinedModules:
 
     @cached_property
     def version(self) -> str:
-        """A name that each file exports and later ones import, so that files of two versions are never mixed."""
+        """A name that the first file makes and later ones import, so that files of two versions are never mixed."""
         return f"v{hashlib.sha256(repr((self.modules, self.files)).encode()).hexdigest()[:8]}"
 
     def texts(self) -> dict[str, str]:
-        """Return the files by name, each with its source map, and for each module what stands for it by itself."""
-        texts: dict[str, str] = {}
-        for file, names in self.files.items():
-            texts |= {name: self._stand_in(name) for name in names}
-            texts |= {file: self._text(file), f"{file}.map": self._source_map(file)}
-        return texts
+        """Return the files by name, each with its source map."""
+        maps = {f"{file}.map": self._source_map(file) for file in self.files}
+        return {file: self._text(file) for file in self.files} | maps
 
     def _text(self, file: str) -> str:
-        """Return a file; it exports each of its modules as ``$`` and the module's number in all files."""
+        """Return a file; it exports what later files import, and each module that is loaded later."""
+        names = self.files[file]
         lines = list(self._taken(file))
-        for name in self.files[file]:
-            body = (line for _, line in self._body(name))
-            shared = self._shared_line(name, self.files[file])
-            lines += [f"const ${self._numbers[name]} = (() => {{", *body, self._return(name), f"}})();{shared}"]
-        exports = [f"${self._numbers[name]}" for name in self.files[file]]
-        lines.append(f"export {{ {', '.join(exports)}, {exports[0]} as {self.version} }};")
+        for name in names:
+            head, returned, foot = self._frame(name)
+            lines += [head, *(line for _, line in self._body(name)), returned, foot]
+        others = [name for name in self._file_of if name not in names]
+        words = [word for name in names for word in self._imported(name, others)]
+        whole = [f"${self._numbers[name]}" for name in names if name in self._whole]
+        own = f"const {self.version}=1;" if file == next(iter(self.files)) else ""
+        lines.append(f"{own}export {{{','.join((self.version, *whole, *words))}}};")
         return "\n".join((*lines, f"//# sourceMappingURL={STATIC}{file}.map", ""))
+
+    def _frame(self, name: str) -> tuple[str, str, str]:
+        """Return the lines around a module: they give a file the names that modules import, and the whole if needed."""
+        words = ",".join(self._imported(name, self._file_of))
+        if name in self._whole:
+            number = self._numbers[name]
+            foot = f"}})();const {{{words}}}=${number};" if words else "})();"
+            return f"const ${number}=(()=>{{", self._return(name), foot
+        if not words:
+            return "(()=>{", "", "})();"
+        return f"const {{{words}}}=(()=>{{", f"return {{{words}}};", "})();"
 
     def _source_map(self, file: str) -> str:
         """Return the source map (ECMA-426) of a file, by which a browser names lines of its modules in errors."""
@@ -111,15 +122,6 @@ class JoinedModules:
         names = self.files[file]
         sources, content = [f"{STATIC}{name}" for name in names], [self.modules[name] for name in names]
         return json.dumps({"version": 3, "sources": sources, "sourcesContent": content, "mappings": ";".join(groups)})
-
-    def _stand_in(self, name: str) -> str:
-        """Return what stands for a module by itself: what imports it by its own name gets the same objects."""
-        number, exports = self._numbers[name], ", ".join(self._exports[name])
-        statements = (
-            f'import {{ ${number} }} from "{STATIC}{self._file_of[name]}"',
-            f"export const {{ {exports} }} = ${number}",
-        )
-        return ";\n".join((*statements, ""))
 
     @cached_property
     def _file_of(self) -> dict[str, str]:
@@ -154,22 +156,33 @@ class JoinedModules:
                 shared[names.pop()][word] = importers[word]
         return shared
 
-    def _shared_line(self, name: str, importers: Iterable[str]) -> str:
-        """Return the statement by which a file has what its modules, the ``importers``, take from a module."""
-        words = [word for word, names in self._shared[name].items() if not {*names}.isdisjoint(importers)]
-        return f" const {{ {', '.join(words)} }} = ${self._numbers[name]};" if words else ""
+    def _imported(self, name: str, importers: Iterable[str]) -> list[str]:
+        """Return the names that ``importers`` take from a module, and that stand in their file."""
+        return [word for word, names in self._shared[name].items() if not {*names}.isdisjoint(importers)]
+
+    @cached_property
+    def _whole(self) -> set[str]:
+        """The modules that others need as an object: to load them later, or for names that several modules give."""
+        whole: set[str] = set()
+        for name in self._file_of:
+            text = self.modules[name]
+            whole |= {_beside(name, path) for path in LATER.findall(text)}
+            whole |= {_beside(name, path) for _, path in EXPORTED.findall(text) if path}
+            for words, path in IMPORT.findall(text):
+                if not {*words.split(", ")} <= {*self._shared[_beside(name, path)]}:
+                    whole.add(_beside(name, path))
+        return whole
 
     def _taken(self, file: str) -> Iterator[str]:
-        """Yield the statements by which a file takes modules of earlier ones."""
+        """Yield the statements by which a file takes names and modules of earlier ones."""
         names = self.files[file]
-        needed = {imported for name in names for imported in imports_of(name, self.modules[name])}
+        needed = {imported for name in names for imported in imports_of(name, self.modules[name])} & self._whole
         for earlier in self.files:
             if earlier == file:
                 return
-            taken = [name for name in self.files[earlier] if name in needed]
-            numbers = ", ".join([self.version, *(f"${self._numbers[name]}" for name in taken)])
-            yield f'import {{ {numbers} }} from "{STATIC}{earlier}";'
-            yield from filter(None, (self._shared_line(name, names).lstrip() for name in taken))
+            whole = [f"${self._numbers[name]}" for name in self.files[earlier] if name in needed]
+            words = [word for name in self.files[earlier] for word in self._imported(name, names)]
+            yield f'import {{{",".join((self.version, *whole, *words))}}} from "{STATIC}{earlier}";'
 
     def _body(self, name: str) -> Iterator[tuple[int, str]]:
         """Yield a module's lines with their numbers, from 0: without empty ones, spaces, imports and exports."""
@@ -189,16 +202,16 @@ class JoinedModules:
         later = _beside(name, match[1])
         if later not in self._numbers:
             return f'import("{STATIC}{later}")'
-        return f'import("{STATIC}{self._file_of[later]}").then((file) => file.${self._numbers[later]})'
+        return f'import("{STATIC}{self._file_of[later]}").then((file)=>file.${self._numbers[later]})'
 
     def _return(self, name: str) -> str:
-        """Return the statement behind a module's lines, which returns what the module exports."""
+        """Return the statement behind the lines of a module that is needed whole: all that it exports."""
         values = {word: word for word in self._exports[name]}
         for words, path in EXPORTED.findall(self.modules[name]):
             if path:
                 values |= {word: f"${self._numbers[_beside(name, path)]}.{word}" for word in words.split(", ")}
         pairs = (word if word == value else f"{word}: {value}" for word, value in values.items())
-        return f"return {{ {', '.join(pairs)} }};"
+        return f"return {{{','.join(pairs)}}};"
 
 
 def _packed(line: str) -> str:

@@ -150,7 +150,7 @@ def test_an_edited_file_is_served_with_the_next_shell(tmp_path: Path) -> None:
     os.utime(tmp_path / "a.css", (0, 0))
     files.refresh()
 
-    assert files.files["index.css"].content == b"p { color: blue }\n"
+    assert files.files["index.css"].content == b"p{color:blue}\n"
     assert files.shells["index.html"].content != before
 
 

@@ -46,7 +46,7 @@ export function open() {
 
   const scroller = h("div.view-scroll");
   const table = new Table({ label: "Entries of the audit log", columns: auditColumns(opened), rows: () => rows.value, scroller });
-  table.element.addEventListener("click", ({ target }) => { // also on a row's facts, which are cut
+  table.element.addEventListener("click", (/** @type {Event} */ { target }) => { // also on a row's facts, which are cut
     const key = /** @type {HTMLElement} */ (target).closest("tr")?.dataset.key;
     if (key) opened.value = opened.peek() === key ? "" : key;
   });
