@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli.commands.workers import WORKERS
 from cli.output.quoted import fit, text_width
 from cli.output.table import Column, Form, Table, short_id
 from config.ids import new_id
@@ -151,3 +152,10 @@ def test_an_id_in_a_note_is_not_broken() -> None:
     note = lines_of([row("Hello", note=f"answer it: `./callboard approve {id_}`.")], 40)[2]
 
     assert f"    {id_}`." in note.split("\n")
+
+
+@pytest.mark.parametrize(("agents", "words"), [(["nomodel"], "nomodel needs it"), (["a", "b"], "a, b need it")])
+def test_a_missing_key_is_said_with_who_needs_it(agents: list[str], words: str) -> None:
+    facts = {"dropped": {}, "abandoned": {}, "missing_keys": {"OPENAI_API_KEY": agents}, "mcp_servers": {}}
+
+    assert list(WORKERS.notes(facts) if WORKERS.notes else ()) == [(f"OPENAI_API_KEY is not set; {words}", "yellow")]

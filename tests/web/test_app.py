@@ -273,6 +273,17 @@ def test_an_agent_with_a_tool_that_is_not_allowed_is_named_beside_the_others(cli
     assert client.get("/health").status_code == 200
 
 
+def test_agents_are_listed_by_the_name_that_is_shown(client, settings: Settings) -> None:
+    for agent_id, name in (("aa", "Zeta"), ("zz", "alpha")):
+        (settings.agent_folders[0] / f"{agent_id}.yaml").write_text(
+            f"name: {name}\nmodel: demo/assistant\nsystem_prompt: y\n"
+        )
+
+    listed = [agent["id"] for agent in client.get("/v1/agents").json["agents"]]
+
+    assert [listed[0], listed[-1]] == ["zz", "aa"]
+
+
 def test_a_tool_that_nothing_knows_is_named_with_its_line_also_by_the_doctor(client, settings: Settings) -> None:
     path = settings.agent_folders[0] / "odd.yaml"
     path.write_text("name: Odd\nmodel: demo/assistant\nsystem_prompt: y\ntools: [calculater]\n")

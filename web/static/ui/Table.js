@@ -157,7 +157,7 @@ export class Table {
     if (top < first) scroller.scrollTop -= first - top;
     else if (end > last) scroller.scrollTop += end - last;
     const focus = (tries = 4) => {
-      const row = /** @type {HTMLElement | null} */ (this.body.querySelector(`tr[data-key="${CSS.escape(this.#current)}"] a[href]`));
+      const row = /** @type {HTMLElement | null} */ (this.body.querySelector(`tr[data-key="${CSS.escape(this.#current)}"] :is(a[href], button)`));
       if (row) row.focus({ preventScroll: true });
       else if (tries) requestAnimationFrame(() => focus(tries - 1)); // it comes into the document with the next frame
     };

@@ -71,7 +71,7 @@ export function open() {
   return {
     title: "Audit log",
     element: h("div.view-frame.view-audit", {}, h("header.view-head", {}, h("h1", {}, "Audit log ", total), new ChainState().element), filter.element, h("div.event-columns", {}, scroller, whole)),
-    keys: { "/": () => filter.focus() },
+    keys: { "/": () => filter.focus(), j: () => table.step(1), k: () => table.step(-1) },
     show: (/** @type {import("../../router.js").Route} */ route) => {
       query.value = Object.fromEntries(Object.entries(route.query).filter(([name, value]) => value && Object.hasOwn(FIELDS, name)));
     },
