@@ -51,7 +51,7 @@ def test_the_policy_decided_about_each_call(visitor: Visitor, run_id: str) -> No
     expect(rows(visitor, "Decisions").nth(1)).to_contain_text("calculator")
 
 
-def test_a_step_and_the_conversation_have_the_policys_decisions_too(visitor: Visitor, run_id: str) -> None:
+def test_a_step_has_the_policys_decision_and_the_conversation_leads_to_all(visitor: Visitor, run_id: str) -> None:
     visitor.page.locator(".step.is-tool").get_by_role("button").click()
     panel = visitor.page.get_by_role("complementary", name="The chosen step")
     expect(panel).to_contain_text("allow · default", timeout=PATIENCE_MS)

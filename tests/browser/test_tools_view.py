@@ -66,7 +66,7 @@ def test_a_call_that_a_person_approves_says_so(visitor: Visitor) -> None:
     expect(detail(visitor)).to_contain_text("It waits for a person", timeout=PATIENCE_MS)
     detail(visitor).get_by_role("link", name="Its run").click()
     expect(visitor.page.locator(".asks").get_by_role("button", name="Approve")).to_be_visible()
-    visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    visitor.stops_this_run()
     expect(visitor.page.locator(".fact-state")).to_contain_text("cancelled", timeout=PATIENCE_MS)
 
 
@@ -104,7 +104,7 @@ def test_open_runs_are_counted_at_the_node_where_they_wait(visitor: Visitor) -> 
 
     expect(detail(visitor).locator("[data-node=approve]")).to_contain_text("1 run")
     visitor.page.get_by_role("table", name="Runs").get_by_role("link").first.click()
-    visitor.page.get_by_role("button", name="Stop", exact=True).click()
+    visitor.stops_this_run()
     expect(visitor.page.locator(".fact-state")).to_contain_text("cancelled", timeout=PATIENCE_MS)
 
 

@@ -96,6 +96,11 @@ class Visitor:
         """The last run's text."""
         return self.turns.last.locator(".text")
 
+    def stops_this_run(self) -> None:
+        """Stop the run whose view is shown."""
+        self.stop.click()
+        self.page.get_by_role("dialog").get_by_role("button", name="Stop the run").click()
+
     @property
     def stop(self) -> Locator:
         return self.page.get_by_role("button", name="Stop", exact=True)

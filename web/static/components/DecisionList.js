@@ -1,11 +1,7 @@
 import { h } from "../dom/h.js";
-import { addStyles } from "../dom/styles.js";
+import { addressOf } from "../router.js";
 
-/** What the policy decided about each call of an ended run; loaded when it is opened. */
+/** Return a link to what the policy decided about each call of a run, in the view of the run. */
 export function DecisionList(runId) {
-  let table = null;
-  const load = () => Promise.all([import("../views/run/DecisionTable.js"), addStyles("/static/style/run.css")])
-    .then(([{ DecisionTable }]) => details.append(DecisionTable(runId)), () => { table = null; });
-  const details = h("details.decisions", { ontoggle: () => { if (details.open) table ??= load(); } }, h("summary", {}, "Policy decisions"));
-  return details;
+  return h("p.decisions", {}, h("a.quiet", { href: addressOf("/run/:runId", { runId }, { tab: "decisions" }) }, "Policy decisions"));
 }

@@ -37,7 +37,7 @@ function factsOf({ run_id, title, agent, agent_name, status, reason, created_at,
   return { run_id, title, agent, agent_name, status, reason, created_at, duration_ms, kind };
 }
 
-/** @type {(run: any, app: any, isOwn: boolean) => HTMLElement} */
-function rowOf({ run_id: id, title, agent, agent_name: name, status, reason, created_at: at, duration_ms: took }, app, isOwn) {
-  return h("tr", {}, h("td.run-sign", {}, icon(status), h("span.offscreen", {}, stateWords(status, reason))), h("td", {}, h("div.run-name", {}, h("a.clip", { href: addressOf("/run/:runId", { runId: id }), dir: "auto" }, visible(title || id)), !isOwn && h("small", {}, visible(app.nameOf(agent, name))))), h("td.n", {}, took === undefined ? status : duration(took)), h("td.n", { title: exactly(at) }, ago(at)));
+/** @type {(run: any, app: any, isOwn: boolean) => HTMLElement} Returns a run's row; one that is not to be seen has its id alone. */
+export function rowOf({ run_id: id, title, agent, agent_name: name, status, reason, created_at: at, duration_ms: took }, app, isOwn) {
+  return h("tr", {}, h("td.run-sign", {}, status && icon(status), h("span.offscreen", {}, status ? stateWords(status, reason) : "not to be seen")), h("td", {}, h("div.run-name", {}, h("a.clip", { href: addressOf("/run/:runId", { runId: id }), dir: "auto" }, visible(title || id)), agent && !isOwn && h("small", {}, visible(app.nameOf(agent, name))))), h("td.n", {}, took === undefined ? status : duration(took)), h("td.n", { title: exactly(at) }, ago(at)));
 }

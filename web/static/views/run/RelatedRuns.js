@@ -1,23 +1,22 @@
 // @ts-check
-import { ago } from "../../dom/format.js";
-import { h, icon } from "../../dom/h.js";
+import { h } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf } from "../../router.js";
 import { getRun, getThread } from "../../services/api.js";
 import { resource } from "../../services/resource.js";
 import { threadKey } from "../../state/me.js";
-import { stateWords } from "../../state/words.js";
 import { Loaded } from "../../ui/Loaded.js";
+import { rowOf } from "../RunList.js";
 
 /** @typedef {{words: string, runs: any[]}} Relation */
 
 const MOST_OF_THREAD = 50;
 
 /** Return the runs that this one comes from, those that come from it, and the others of its conversation. */
-export function RelatedRuns(/** @type {string} */ runId) {
+export function RelatedRuns(/** @type {any} */ app, /** @type {string} */ runId) {
   return h("div.run-tab", {}, Loaded(resource(() => relationsOf(runId)), (relations) => {
     const some = relations.filter(({ runs }) => runs.length);
-    return some.length ? some.map((relation) => section(runId, relation)) : h("p.soft", {}, "No other run belongs to this one.");
+    return some.length ? some.map((relation) => section(app, runId, relation)) : h("p.soft", {}, "No other run belongs to this one.");
   }, "the related runs"));
 }
 
@@ -43,11 +42,12 @@ function known(ids) {
   return Promise.all(ids.filter((id) => id !== undefined).map((id) => getRun(id).catch(() => ({ run_id: id }))));
 }
 
-/** @type {(runId: string, relation: Relation) => HTMLElement} */
-function section(runId, { words, runs }) {
-  return h("section.relation", {}, h("h2", {}, words), h("ul", {}, runs.map((run) => h("li", {},
-    h("span", {}, run.status && icon(run.status), h("span.offscreen", {}, run.status ? stateWords(run.status, run.reason) : "not to be seen")),
-    h("a", { href: addressOf("/run/:runId", { runId: run.run_id }), dir: "auto" }, visible(run.title ?? run.run_id)),
-    h("small", {}, [run.agent && visible(run.agent_name ?? run.agent), run.created_at && ago(run.created_at)].filter(Boolean).join(" · ")),
-    h("a.quiet", { href: addressOf("/run/:runId", { runId }, { tab: "compare", with: run.run_id }), "aria-label": `Compare with ${visible(run.title ?? run.run_id)}` }, "Compare")))));
+/** @type {(app: any, runId: string, relation: Relation) => HTMLElement} */
+function section(app, runId, { words, runs }) {
+  const row = (/** @type {any} */ run) => {
+    const element = rowOf(run, app, false), href = addressOf("/run/:runId", { runId }, { tab: "compare", with: run.run_id });
+    element.append(h("td.n", {}, h("a.quiet", { href, "aria-label": `Compare with ${visible(run.title ?? run.run_id)}` }, "Compare")));
+    return element;
+  };
+  return h("section.relation.run-list", {}, h("h2", {}, words), h("table.plain-table", { "aria-label": words }, h("tbody", {}, runs.map(row))));
 }

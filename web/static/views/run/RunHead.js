@@ -83,7 +83,7 @@ function missing(/** @type {any} */ error) {
 /** @type {(run: any, facts: import("../../state/timeline.js").RunFacts) => any} */
 function whyOf({ status, reason, detail, approvals }, { error: last, stoppedBy }) {
   if (status === "failed" || status === "dead") return Notice({ text: last?.message ?? "The run gave no reason.", code: last?.code ?? reason });
-  if (status === "cancelled") return h("p.run-why", {}, reason === "stopped" ? `Stopped ${byWords({ by: stoppedBy, mine: false })}`.trim() : `Cancelled: ${visible(reason ?? "")}`, ".");
+  if (status === "cancelled") return h("p.run-why", {}, `Stopped ${byWords({ by: stoppedBy, mine: false })}`.trim(), ".");
   return !OVER.has(status) && detail && !approvals?.length && h("p.run-why", {}, visible(detail));
 }
 

@@ -105,7 +105,7 @@ function showRun(app, element, runId, queryOf) {
       usage: () => UsageTable(timeline),
       decisions: () => DecisionTable(runId),
       log: () => LogText({ runId, lines, isOpen: facts.to === null }),
-      related: () => RelatedRuns(runId),
+      related: () => RelatedRuns(app, runId),
       compare: () => Comparison(runId, otherId),
     });
     const content = contents[tab]?.() ?? h("div.run-columns", {}, h("div.run-main", {}, questions.element, timeline.element), panel.element);

@@ -28,7 +28,7 @@ export class StepPanel {
     this.facts = facts;
     this.onEvents = onEvents;
     const [words, requests] = [h("div"), h("div")];
-    this.element = h("aside.step-panel", { "aria-label": "The chosen step", tabindex: "-1" }, words, requests);
+    this.element = h("aside.step-panel", { "aria-label": "The chosen step", tabindex: "0" }, words, requests);
     watch(() => {
       const row = timeline.shown.value;
       const key = JSON.stringify([row, facts.end?.seq, run()?.kind]);

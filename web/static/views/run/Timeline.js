@@ -11,7 +11,6 @@ const TICKS = 6;
 const RATE_COLUMNS = 200;
 const SIGNS = /** @type {Record<string, string>} */ ({ done: "succeeded", failed: "failed", unknown: "unknown", started: "running", cancelled: "cancelled", waiting: "waiting", reject: "refused", "cut off": "unknown" });
 const KINDS = [["first", "until the first token"], ["think", "thinking"], ["write", "writing"], ["tool", "tool"], ["child", "child run"], ["retry", "before a retry"], ["person", "a person"], ["lost", "no worker"]];
-const ENDS = /** @type {Record<string, string>} */ ({ succeeded: "", worker_lost: "worker lost" });
 
 /** What the run did, on a scale of time whose idle stretches are folded. */
 export class Timeline {
@@ -76,7 +75,7 @@ function timeOf({ kind, from, to, isCut, workMs, since }, until) {
 
 /** @type {(value: any, run: any) => string} */
 function noteOf({ kind, why, to, since, lostTo, state, by, retries, usage, call, ...value }, run) {
-  if (kind === "attempt") return [ENDS[why] ?? (why && stateWords(to === null ? "waiting" : why, why)), lostTo && `none for ${duration(lostTo - to)}`, to === null && since !== null && run?.worker_id && `…${run.worker_id.slice(-6)}`].filter(Boolean).join(", ");
+  if (kind === "attempt") return [lostTo ? `worker lost for ${duration(lostTo - to)}` : why && why !== "succeeded" && stateWords(to === null ? "waiting" : why, why), to === null && since !== null && run?.worker_id && `…${run.worker_id.slice(-6)}`].filter(Boolean).join(", ");
   if (kind === "question") return to === null ? "" : [decisionWords(state), by && visible(by)].filter(Boolean).join(", ");
   const speed = usesOf([{ kind, to, usage, ...value }])[0]?.speed;
   const args = Object.values(call?.arguments ?? {}).filter((part) => typeof part !== "object").join(", ").slice(0, 120);
