@@ -202,9 +202,10 @@ def test_a_failed_run_says_first_why_it_failed(visitor: Visitor, counter: Counte
 
 def test_a_lost_worker_ends_an_attempt_and_cuts_off_its_call(visitor: Visitor, counter: Counter) -> None:
     run_id, _ = counter.calling("get_order")
-    counter.resume(run_id)
-
     visitor.opens(f"#/run/{run_id}")
+    expect(steps(visitor).first).to_contain_text("Attempt 1…n_lost", timeout=PATIENCE_MS)
+
+    counter.resume(run_id)
 
     expect(steps(visitor)).to_contain_text(
         ["Attempt 1worker lost for", re.compile("get_order.*cut off"), "Attempt 2"], timeout=PATIENCE_MS

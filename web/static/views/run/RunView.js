@@ -90,7 +90,7 @@ function showRun(app, element, runId, queryOf) {
   const [body, time] = [h("div.run-body"), h("span")];
   const head = new RunHead({ app, facts, line: line.element, time });
   watch(() => {
-    changes.value;
+    lines.value;
     const { value, error } = run.state.value;
     head.show({ value, error });
     body.hidden = !value && error;
