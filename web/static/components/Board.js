@@ -18,8 +18,9 @@ export class Board {
   #lanes = {};
   #rates = null;
 
-  constructor({ board, nameOf, onRetry }) {
-    Object.assign(this, { board, nameOf });
+  /** `given`: what a card needs beside `nameOf`, where it does not stand beside the conversation. */
+  constructor({ board, onRetry, ...given }) {
+    Object.assign(this, { board, given });
     this.line = new LineState({ onRetry });
     this.lanes = h("div.lanes");
     this.empty = h("div.board-empty", {}, LoadingIndicator("Reading the board"));
@@ -105,7 +106,7 @@ export class Board {
 
   #cardOf(run) {
     let card = this.#cards.get(run.run_id);
-    if (!card) this.#cards.set(run.run_id, (card = new RunCard(this.nameOf)));
+    if (!card) this.#cards.set(run.run_id, (card = new RunCard(this.given)));
     card.update(run);
     return card;
   }

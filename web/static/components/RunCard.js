@@ -13,8 +13,8 @@ const COMMAND = / \(`[^`]*`\)/g;
 export class RunCard {
   #key = "";
 
-  constructor(nameOf) {
-    this.nameOf = nameOf;
+  constructor({ nameOf, wordsOf = whyOf, hrefOf = (run) => threadHash(threadKey(run.thread_id, run.principal), run.run_id) }) {
+    Object.assign(this, { nameOf, wordsOf, hrefOf });
     this.mark = h("span.mark");
     this.name = h("b");
     this.clock = h("span.clock");
@@ -27,8 +27,8 @@ export class RunCard {
 
   update(run) {
     this.run = run;
-    const key = JSON.stringify([run.status, run.reason, run.detail, run.title, run.agent_name, run.error, run.cost_usd, run.kind]);
-    if (key !== this.#key) this.#paint(run);
+    const why = visible(this.wordsOf(run)), key = JSON.stringify([run.status, why, run.title, run.agent_name, run.cost_usd, run.kind]);
+    if (key !== this.#key) this.#paint(run, why);
     this.#key = key;
     this.tick();
   }
@@ -47,18 +47,18 @@ export class RunCard {
     counts.forEach((n, i) => { this.spark.children[i].style.height = `${Math.max(6, (n / most) * 100)}%`; });
   }
 
-  #paint(run) {
-    this.element.href = threadHash(threadKey(run.thread_id, run.principal), run.run_id);
+  #paint(run, why) {
+    this.element.href = this.hrefOf(run);
     this.element.dataset.run = run.run_id;
     this.element.dataset.state = run.status;
     // What is cut on the card stands here in full.
-    this.element.title = [visible(run.title ?? run.run_id), visible(whyOf(run)), exactly(run.created_at)].filter(Boolean).join("\n");
+    this.element.title = [visible(run.title ?? run.run_id), why, exactly(run.created_at)].filter(Boolean).join("\n");
     fill(this.mark, icon(run.status, run.status === "running" ? "is-pulsing" : ""), h("span.offscreen", {}, stateWords(run.status, run.reason)));
     say(this.name, visible(this.nameOf(run.agent, run.agent_name)));
     say(this.what, `${run.kind === "tool" ? "⚙ " : ""}${visible(run.title ?? run.run_id)}`);
     say(this.by, visible(ownerWords(run.principal)));
     this.by.hidden = !this.by.textContent;
-    say(this.why, visible(whyOf(run)));
+    say(this.why, why);
     this.why.hidden = !this.why.textContent;
   }
 }

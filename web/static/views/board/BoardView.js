@@ -1,6 +1,7 @@
 // @ts-check
 // The board: every run that is on, by what to do about it; or the runs that a filter names.
 
+import { Board } from "../../components/Board.js";
 import { LineState } from "../../components/LineState.js";
 import { Notice } from "../../components/Notice.js";
 import { fill, h } from "../../dom/h.js";
@@ -14,11 +15,10 @@ import { Table } from "../../ui/Table.js";
 import { openQuestions } from "../approvals/openQuestions.js";
 import { BulkBar } from "./BulkBar.js";
 import { FilterBar } from "./FilterBar.js";
-import { asLinks, columnMenu, groupMenu, keysHint } from "./choices.js";
+import { asLinks, columnMenu, groupMenu } from "./choices.js";
 import { allBox, runColumns } from "./columns.js";
 import { byRun, doingOf } from "./doing.js";
 import { boardRows, FAILED, folds, groupedRows } from "./groups.js";
-import { Lanes } from "./Lanes.js";
 import { failureCauses, filteredRuns, rowMaker } from "./lists.js";
 import { ViewTabs } from "./ViewTabs.js";
 import { Vitals } from "./Vitals.js";
@@ -26,8 +26,6 @@ import { Vitals } from "./Vitals.js";
 /** @typedef {import("../../ui/Table.js").Row} Row */
 /** @typedef {Record<string, string>} Query */
 
-const KEYS = [["j", "k", "move"], ["x", "choose"], ["/", "filter"], ["Enter", "open the run"]];
-const NONE = Object.fromEntries(Object.keys(lanesOf([])).map((name) => [name, []]));
 
 /** Return the view; it follows the board's feed, and asks the server for what a filter names. */
 export function open(/** @type {any} */ app) {
@@ -46,7 +44,7 @@ export function open(/** @type {any} */ app) {
   // A link to the same list: what was typed in its place is dropped.
   const again = (/** @type {MouseEvent} */ { target }) => void (/** @type {HTMLElement} */ (target).closest("a")?.hash === location.hash && read({ ...given.peek() }));
 
-  const { rows, lanes, list } = runsOf(board, { given, group, problems, as, nameOf: app.nameOf });
+  const { rows, runs, list } = runsOf(board, { given, group, problems, nameOf: app.nameOf });
   const { shown, showHeading } = folds(rows);
   const questions = openQuestions(board), asking = signal(byRun([]));
   watch(() => { asking.value = byRun(questions.list()); });
@@ -55,12 +53,12 @@ export function open(/** @type {any} */ app) {
   const scroller = h("div.view-scroll");
   const columns = runColumns({ nameOf: app.nameOf, chosen, clock, wordsOf, all: allBox(shown, chosen) });
   const table = new Table({ label: "Runs", columns, rows: shown, scroller, showHeading, chosen });
-  const cards = new Lanes({ lanes: () => lanes.value, total: (name) => (list.value || problems.value.length ? undefined : board.total(name)), nameOf: app.nameOf, wordsOf, clock });
+  const cards = lanesBeside(app, { runs, isWhole: () => !list.value && !problems.value.length, clock, wordsOf });
   const bulk = new BulkBar({ chosen, board, runs: () => rows.peek() });
   const menus = h("div.drops", {}, groupMenu(group, (by) => go(filterOf(given.peek()), by)), columnMenu(table));
   const bar = new FilterBar({ query: given, problems, onQuery: go, beside: [bulk.element, menus, asLinks(as, () => ({ ...given.value, group: group.value }))] });
   const tabs = new ViewTabs({ query: named, board, mine: app.me?.credential === "none" ? "" : app.me?.principal ?? "", hrefOf });
-  const [note, body, hint] = [h("div.view-note", { role: "status" }), h("div.board-body", {}, h("div.table-wrap", {}, table.element), cards.element), keysHint(KEYS)];
+  const [note, body, hint] = [h("div.view-note", { role: "status" }), h("div.board-body", {}, h("div.table-wrap", {}, table.element), cards.lanes), h("p.keys-hint", { "aria-hidden": "true" }, [["j", "k", "move"], ["x", "choose"], ["/", "filter"], ["Enter", "open the run"]].map((parts) => h("span", {}, parts.slice(0, -1).map((key) => h("kbd", {}, key)), parts.at(-1))))];
   watch(() => { scroller.dataset.as = as.value || "table"; });
   watch(() => { named.value = problems.value.length ? null : listOf({ ...given.value, group: group.value }); });
   watch(() => showNote(note, { isEmpty: !rows.value.length, list: list.value, problems: problems.value, app }));
@@ -86,28 +84,42 @@ export function open(/** @type {any} */ app) {
 
 /** @typedef {import("../../dom/live.js").Signal<Query>} QuerySignal */
 
-/** @type {(board: any, given: {given: QuerySignal, group: any, problems: any, as: any, nameOf: any}) => {rows: import("../../dom/live.js").Signal<Row[]>, lanes: import("../../dom/live.js").Signal<Record<string, any[]>>, list: any}} What the address names, as rows or in lanes; nothing where it cannot be read. */
-function runsOf(board, { given, group, problems, as, nameOf }) {
+/** @type {(board: any, given: {given: QuerySignal, group: any, problems: any, nameOf: any}) => {rows: import("../../dom/live.js").Signal<Row[]>, runs: () => any[], list: any}} What the address names, as rows and as runs; nothing where it cannot be read. */
+function runsOf(board, { given, group, problems, nameOf }) {
   const query = signal(/** @type {Query} */ ({}));
   watch(() => {
     const filter = filterOf(given.value);
     query.value = group.value && !Object.keys(filter).length ? { status: "open" } : filter;
   });
   const list = filteredRuns(query, group, board), causes = failureCauses(board), rowOf = rowMaker();
-  const rows = signal(/** @type {Row[]} */ ([])), lanes = signal(/** @type {Record<string, any[]>} */ (NONE));
+  const rows = signal(/** @type {Row[]} */ ([]));
   watch(() => {
     board.changes.value;
-    if (problems.value.length) [rows.value, lanes.value] = [[], NONE];
-    else if (as.value) lanes.value = list.value ? lanesOf(list.value.runs) : board.lanes();
     rows.value = problems.value.length ? [] : list.value ? groupedRows(list.value, group.value, query.value, rowOf, nameOf) : boardRows(board, causes(), rowOf);
   });
-  return { rows, lanes, list };
+  return { rows, runs: () => (problems.value.length ? [] : list.value?.runs ?? Object.values(board.lanes()).flat()), list };
+}
+
+/** @type {(app: any, given: {runs: () => any[], isWhole: () => boolean, clock: any, wordsOf: (run: any) => import("./doing.js").Doing}) => any} Returns the cards of the runs in lanes, for a wall screen. */
+function lanesBeside(app, { runs, isWhole, clock, wordsOf }) {
+  const { board } = app.feed;
+  const shown = () => ({ lanes: () => lanesOf(runs()), size: runs().length, open: 0, total: (/** @type {string} */ name) => (isWhole() ? board.total(name) : undefined) });
+  const words = (/** @type {any} */ run) => [wordsOf(run).words, wordsOf(run).left].filter(Boolean).join(" · ");
+  const cards = new Board({ board: shown, nameOf: app.nameOf, wordsOf: words, hrefOf: ({ run_id: runId }) => addressOf("/run/:runId", { runId }) });
+  for (const heading of cards.lanes.querySelectorAll("h3")) heading.ariaLevel = "2";
+  watch(() => {
+    clock.value;
+    board.changes.value;
+    runs();
+    cards.update();
+  });
+  return cards;
 }
 
 /** @type {(note: HTMLElement, given: {isEmpty: boolean, list: {error: any, isLoading: boolean} | null, problems: string[], app: any}) => void} */
 function showNote(note, { isEmpty, list, problems, app }) {
   const everything = () => h("p", {}, h("a.quiet", { href: "#/board" }, "Show everything"));
-  if (problems.length) fill(note, h("p", {}, "No run is listed, because this filter cannot be read."), everything());
+  if (problems.length) fill(note, h("p", {}, "No run is listed: the filter cannot be read."), everything());
   else if (list?.error) fill(note, Notice({ text: list.error.message, code: list.error.code }));
   else if (!isEmpty) fill(note);
   else if (list?.isLoading || app.line.value.name === "connecting") fill(note, h("p.faint", {}, "Reading the runs"));

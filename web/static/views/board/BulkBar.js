@@ -8,17 +8,18 @@ import { OVER } from "../../state/story.js";
 import { confirmed } from "../../ui/Confirm.js";
 
 /** @typedef {{words: string, href?: string}} Outcome */
-/** @typedef {{verb: string, past: string, text: string, isFit: (run: any) => boolean, call: (run: any) => Promise<any>, where: (answers: any[], sinceMs: number) => string}} Deed */
+/** @typedef {{verb: string, past: string, isFit: (run: any) => boolean, call: (run: any) => Promise<any>, query: (since: string) => Record<string, string>}} Deed */
 
 /** Calls at the same time: a server has to answer others, too. */
 const AT_ONCE = 4;
 /** The clocks of browser and server differ. */
 const MARGIN_MS = 2000;
 
-/** @type {Deed} */
-const STOP = { verb: "Stop", past: "stopped", text: "A call that is under way may still take effect. What they have done is kept.", isFit: isOpen, call: ({ run_id }) => stopRun(run_id), where: () => addressOf("/board", {}, { status: "cancelled" }) };
-/** @type {Deed} */
-const RETRY = { verb: "Retry", past: "retried", text: "Each is a new run, which takes over what the run had recorded.", isFit: isLost, call: ({ run_id }) => retryRun(run_id, newKey()), where: begunAt };
+/** @type {Deed[]} `query` names the runs that it leads to. */
+const DEEDS = [
+  { verb: "Stop", past: "stopped", isFit: isOpen, call: ({ run_id }) => stopRun(run_id), query: () => ({ status: "cancelled" }) },
+  { verb: "Retry", past: "retried", isFit: isLost, call: ({ run_id }) => retryRun(run_id, newKey()), query: (since) => ({ since }) },
+];
 
 /** What can be done with the chosen runs, beside the filter; several runs are touched once a person has agreed. */
 export class BulkBar {
@@ -27,8 +28,8 @@ export class BulkBar {
     this.chosen = chosen;
     this.runs = runs;
     this.outcome = signal(/** @type {Outcome | null} */ (null));
-    const words = h("span", { role: "status" }), way = h("a.quiet");
-    const buttons = [STOP, RETRY].map((deed) => ({ deed, button: h("button.btn", { type: "button", onclick: () => this.#all(deed) }, deed.verb) }));
+    const words = h("span", { role: "status" }), way = h("a.quiet", {}, "Show them");
+    const buttons = DEEDS.map((deed) => ({ deed, button: h("button.btn", { type: "button", onclick: () => this.#all(deed) }, deed.verb) }));
     const none = h("button.quiet", { type: "button", onclick: () => { chosen.value = new Set(); } }, "None");
     this.element = h("div.chosen", {}, words, way, buttons.map(({ button }) => button), none);
     watch(() => {
@@ -36,8 +37,8 @@ export class BulkBar {
       board.changes.value;
       this.element.classList.toggle("is-on", number > 0 || Boolean(outcome));
       say(words, outcome?.words ?? `${plural(number, "run")} chosen`);
-      say(way, outcome?.href ? (outcome.href.startsWith("#/run/") ? "Show it" : "Show them") : "");
-      if (outcome?.href) way.setAttribute("href", outcome.href);
+      way.hidden = !outcome?.href;
+      way.setAttribute("href", outcome?.href ?? "");
       for (const { deed, button } of buttons) button.hidden = !this.#chosenRuns().some(deed.isFit);
       none.hidden = !number;
     });
@@ -54,28 +55,24 @@ export class BulkBar {
     return this.runs().filter(({ key }) => keys.has(key)).map(({ run }) => run);
   }
 
-  async #all(/** @type {Deed} */ { verb, past, text, isFit, call, where }) {
+  async #all(/** @type {Deed} */ { verb, past, isFit, call, query }) {
     const runs = this.#chosenRuns().filter(isFit), words = `${verb} ${plural(runs.length, "run")}`;
-    if (runs.length > 1 && !(await confirmed({ title: `${words}?`, text, go: words }))) return;
-    const queue = [...runs], sinceMs = Date.now() - MARGIN_MS;
-    /** @type {any[]} */
-    const answers = [], problems = /** @type {string[]} */ ([]);
+    if (runs.length > 1 && !(await confirmed({ title: `${words}?`, text: "What they have recorded is kept.", go: words }))) return;
+    const queue = [...runs], since = new Date(Date.now() - MARGIN_MS).toISOString();
+    /** @type {string[]} */
+    const problems = [];
+    let done = 0;
     const worker = async () => {
       for (let run = queue.shift(); run; run = queue.shift()) {
-        await call(run).then((answer) => answers.push(answer), (error) => problems.push(error.message));
-        this.outcome.value = { words: `${verb}: ${answers.length + problems.length} of ${runs.length}` };
+        await call(run).catch((error) => problems.push(error.message));
+        this.outcome.value = { words: `${verb}: ${++done} of ${runs.length}` };
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, worker));
     if (problems.length) return void (this.outcome.value = { words: `${verb}: ${plural(problems.length, "run")} of ${runs.length} refused. ${problems[0]}` });
     this.chosen.value = new Set();
-    this.outcome.value = { words: `${plural(runs.length, "run")} ${past}`, href: where(answers, sinceMs) };
+    this.outcome.value = { words: `${plural(runs.length, "run")} ${past}`, href: addressOf("/board", {}, query(since)) };
   }
-}
-
-/** @type {(answers: {run_id: string}[], sinceMs: number) => string} Returns the address of new runs. */
-function begunAt(answers, sinceMs) {
-  return answers.length === 1 ? addressOf("/run/:runId", { runId: answers[0].run_id }) : addressOf("/board", {}, { since: new Date(sinceMs).toISOString() });
 }
 
 /** @type {(run: any) => boolean} */

@@ -52,8 +52,3 @@ export function asLinks(/** @type {import("../../dom/live.js").Signal<string>} *
   });
   return h("nav.seg", { "aria-label": "As" }, links);
 }
-
-/** Return a line that names keys; of each part the last word says what they do. */
-export function keysHint(/** @type {string[][]} */ keys) {
-  return h("p.keys-hint", { "aria-hidden": "true" }, keys.map((parts) => h("span", {}, parts.slice(0, -1).map((key) => h("kbd", {}, key)), parts.at(-1))));
-}

@@ -14,7 +14,7 @@ import { ownerOf } from "../../state/me.js";
 /** The query of the runs that failed within a day. */
 export const FAILED = { code: "any", since: "24h" };
 /** Each group: its title, the note behind its number, and the query of all of its runs. */
-export const GROUPS = /** @type {Record<string, {title: string, query?: Record<string, string>}>} */ ({
+const GROUPS = /** @type {Record<string, {title: string, query?: Record<string, string>}>} */ ({
   questions: { title: "Need a person", query: { status: "asking" } },
   running: { title: "Running", query: { status: "running" } },
   queued: { title: "Queued", query: { status: "queued" } },
