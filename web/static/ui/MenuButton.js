@@ -13,7 +13,7 @@ let number = 0;
 export function MenuButton({ label, title, items, chosen, isMany = false, onChoose }) {
   const id = `menu-${(number += 1)}`;
   const words = h("span");
-  const button = h("button.btn.plain", { type: "button", "aria-expanded": "false", "aria-controls": id, onclick: () => open(panel.hidden) }, words, icon("down"));
+  const button = h("button.btn.plain", { type: "button", "aria-expanded": "false", "aria-controls": id, onclick: () => open(panel.hidden) }, words, icon("chevron"));
   const boxes = items.map((item) => h("label", {}, h("input", { type: isMany ? "checkbox" : "radio", name: id, dataset: { name: item.name }, onchange: () => change() }), item.title));
   const panel = h("div.drop-panel", { id, role: isMany ? "group" : "radiogroup", "aria-label": title, hidden: true, onclick: picked }, boxes);
   const element = h("div.drop", { onkeydown: pressed, onfocusout: left }, button, panel);

@@ -56,7 +56,7 @@ export class Vitals {
 /** @type {(vitals: Vital[], series: import("../../state/metrics.js").Series, p95: number | undefined) => void} */
 function showCounted([first, tokens, spent], series, p95) {
   const range = usual(series.p95);
-  first.say(p95 === undefined ? "–" : seconds(p95), range ? `usually ${[...new Set(range.map(seconds))].join(" to ")}, of 24 hours` : "no model was asked in 24 hours");
+  first.say(p95 === undefined ? "–" : seconds(p95), range ? `usually ${[...new Set(range.map(seconds))].join(" to ")} in 24 hours` : "no model was asked in 24 hours");
   first.draw(series.p95);
   // Tokens are counted when a call ends: the last two slots together have the calls of five to ten minutes.
   const [one, now] = series.rate.slice(-2), nowS = Math.max(1, Date.now() / 1000 - series.times[series.times.length - 1]);
