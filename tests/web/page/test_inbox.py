@@ -105,8 +105,8 @@ def test_the_address_names_an_agent_and_an_order_and_nonsense_is_the_oldest_firs
         (["keyed", "reject", ["approve", "reject"]], "reject"),
         (
             ["labelWords", ["outward", "finance"]],
-            "What the call is given leaves for another system (outward). "
-            "The call, or what the run has read, is marked (finance).",
+            "The call sends its arguments elsewhere (outward). "
+            "A label of the call or its run (finance).",
         ),
         (["lasting", 40_500], "40 s"),
         (["lasting", 3_599_000], "59 min"),

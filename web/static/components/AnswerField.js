@@ -1,5 +1,6 @@
 import { span } from "../dom/format.js";
 import { h, say } from "../dom/h.js";
+import { MEANINGS, answerWords, inOrder } from "../state/inbox.js";
 
 const SCOPES = { thread: "its calls in this conversation", tool: "all calls of this agent" };
 
@@ -46,6 +47,15 @@ export class AnswerField {
     event.preventDefault();
     this.onConfirm();
   }
+}
+
+/** What a person says of a call that is taken as done. */
+export const TAKE = { label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" };
+
+/** Return what the answers about an unknown outcome mean, or null where there is none. */
+export function MeaningList(decisions) {
+  const rows = inOrder(decisions.filter((decision) => MEANINGS[decision])).map((decision) => [h("dt", {}, answerWords(decision)), h("dd", {}, MEANINGS[decision])]);
+  return rows.length ? h("dl.meanings", {}, rows) : null;
 }
 
 /** Return the choice of the calls for which an approval holds, where the tool offers later ones, or null. */

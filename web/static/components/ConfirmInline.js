@@ -2,24 +2,27 @@
 
 import { fill, h, icon } from "../dom/h.js";
 import { deadline } from "../dom/format.js";
+import { addStyles } from "../dom/styles.js";
 import { visible } from "../dom/visible.js";
 import { addressOf } from "../router.js";
 import { getQuestions, newKey, sendConfirm } from "../services/api.js";
 import { defaultsOf, fieldsOf } from "../state/form.js";
-import { EXPIRIES, MARKS, MEANINGS, headingOf, inOrder, isMain, keyed, labelWords, ownersWords, severalWords } from "../state/inbox.js";
+import { EXPIRIES, MARKS, answerWords, headingOf, inOrder, isMain, keyed, labelWords, ownersWords, severalWords } from "../state/inbox.js";
 import { mayDecide } from "../state/me.js";
 import { isOpen } from "../state/story.js";
 import { byWords, decisionWords, effectWords, errorWords } from "../state/words.js";
 import { Form } from "../ui/Form.js";
 import { PassOn } from "../views/approvals/PassOn.js";
-import { AnswerField, ScopeField } from "./AnswerField.js";
+import { AnswerField, MeaningList, ScopeField, TAKE } from "./AnswerField.js";
 import { ArgumentList } from "./ArgumentList.js";
 import { Notice } from "./Notice.js";
 import { policyOf } from "./ToolCard.js";
 
+addStyles("/static/style/answers.css");
+
 const FIELDS = {
-  take_as_done: () => ({ label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" }),
-  reject: () => ({ label: "Why?", hint: "The agent gets this. Leave it empty to give no reason.", confirm: "Reject", isText: true }),
+  take_as_done: TAKE,
+  reject: { label: "Why?", hint: "The agent gets this. Leave it empty to give no reason.", confirm: "Reject", isText: true },
 };
 
 /**
@@ -132,38 +135,27 @@ export class ConfirmInline {
     return this.#item.effect ?? this.#call().effect;
   }
 
+  // Of a gate no call is made: the question is whether the workflow continues, about the data that it asks with.
   #question(item) {
     if (item.form) return this.#asked(item);
-    if (isGate(item)) return this.#gate(item);
-    const isEdit = this.#field?.decision === "edit";
+    const { message, ...data } = item.arguments ?? {};
+    const args = isGate(item) ? data : item.arguments, isEdit = this.#field?.decision === "edit";
     return [
       h("div", {}, h("p.ask-title", { dir: "auto" }, visible(headingOf(item))), this.#meaning(item)),
-      !isEdit && ArgumentList(item.arguments, defaultsOf(item.input_schema ?? {}, item.arguments ?? {})),
+      !isEdit && (args === item.arguments || Object.keys(data).length > 0) && ArgumentList(args, defaultsOf(item.input_schema ?? {}, item.arguments ?? {})),
       h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), item.labels?.length > 0 && h("p", {}, visible(labelWords(item.labels))), policyOf(this.#call(), "asked")),
       item.approvers > 1 && h("p", {}, severalWords(item)),
-      this.#answers(),
-      this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
-      !this.#field && untilOf(item),
+      ...this.#tail(item, this.#answers()),
     ];
   }
 
-  // No call is made: the question is whether the workflow continues, about the data that it asks with.
-  #gate(item) {
-    const { message, ...data } = item.arguments ?? {};
-    return [
-      h("div", {}, h("p.ask-title", { dir: "auto" }, visible(message)), h("p.ask-why", {}, visible(item.reason ?? ""))),
-      Object.keys(data).length > 0 && ArgumentList(data),
-      policyOf(this.#call(), "asked"),
-      item.approvers > 1 && h("p", {}, severalWords(item)),
-      this.#answers(),
-      this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
-      !this.#field && untilOf(item),
-    ];
+  #tail(item, answers) {
+    return [answers, this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })), !this.#field && untilOf(item)];
   }
 
   // What the tool does, in its author's words, and what its effect class says about a mistake.
   #meaning({ input_schema: schema }) {
-    const effect = effectWords(this.#effect());
+    const effect = isGate(this.#item) ? "" : effectWords(this.#effect());
     const about = schema?.description?.split(/\n{2,}/).filter(Boolean) ?? [];
     return [about.map((paragraph) => h("p.ask-about", { dir: "auto" }, visible(paragraph))), effect && h("p.ask-effect", {}, effect)];
   }
@@ -176,9 +168,7 @@ export class ConfirmInline {
     return [
       h("div", {}, h("p.ask-title", {}, visible(title)), more && h("p", {}, visible(more))),
       isMissing && ArgumentList(item.arguments),
-      !this.#mayAnswer() || this.#field ? this.#answers() : this.#form.element,
-      this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
-      !this.#field && untilOf(item),
+      ...this.#tail(item, !this.#mayAnswer() || this.#field ? this.#answers() : this.#form.element),
     ];
   }
 
@@ -186,10 +176,9 @@ export class ConfirmInline {
     if (!this.#mayAnswer()) return h("p.may-answer", {}, ownersWords(this.story.principal));
     if (this.#field) return this.#field.element;
     const offered = inOrder([...this.#offered(), ...(this.#mayEdit() ? ["edit"] : []), ...(this.send === sendConfirm ? ["pass"] : [])]);
-    const meanings = offered.filter((decision) => MEANINGS[decision]).map((decision) => [h("dt", {}, decisionWords(decision)), h("dd", {}, MEANINGS[decision])]);
-    const choice = (decision) => h(`button.btn${isMain(decision) ? ".go" : ""}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, decisionWords(decision));
+    const choice = (decision) => h(`button.btn${isMain(decision) ? ".go" : ""}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, answerWords(decision));
     this.#scopes ??= ScopeField(this.#item, () => this.onTouched?.());
-    return h("div.choices", {}, h("div.row", {}, this.#scopes, offered.map(choice)), meanings.length > 0 && h("dl.meanings", {}, meanings));
+    return h("div.choices", {}, h("div.row", {}, this.#scopes, offered.map(choice)), MeaningList(offered));
   }
 
   #scope() {
@@ -208,7 +197,7 @@ export class ConfirmInline {
       ? h("p", {}, mark, item.late && "Another answer came first: ", h("strong", {}, decisionWords(item.decision) + how), ` — decided ${byWords(item)}.`)
       : h("p", {}, mark, "The run ended before it was answered.");
     if (item.scope) outcome.append(` It holds for later calls ${item.scope === "thread" ? "in this conversation" : "of this tool"}${item.until ? ` until ${deadline(item.until)}` : ""}.`);
-    return [outcome, item.decision === "answer" && item.answer && ArgumentList(item.answer), item.decision !== "answer" && item.edited && ArgumentList(item.edited), item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
+    return [outcome, item.decision === "answer" && item.answer && ArgumentList(item.answer), item.decision !== "answer" && item.edited && ArgumentList(item.edited), item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments, defaultsOf(item.input_schema ?? {}, item.arguments ?? {})))];
   }
 
   #open(decision) {
@@ -216,7 +205,7 @@ export class ConfirmInline {
     const onBack = () => this.#close(decision);
     if (decision === "edit") this.#field = this.#editForm(onBack);
     else if (decision === "pass") this.#field = new PassOn({ question: { run_id: this.story.run_id, approval_id: this.#item.approval_id }, onClose: onBack });
-    else this.#field = new AnswerField({ ...FIELDS[decision](), onConfirm: () => this.#confirm(decision), onBack });
+    else this.#field = new AnswerField({ ...FIELDS[decision], onConfirm: () => this.#confirm(decision), onBack });
     this.#field.decision = decision;
     this.#paint();
     this.#field.focus();

@@ -25,7 +25,7 @@ export const MARKS = /** @type {Record<string, string>} */ ({ fail: "failed", re
 const ORDER = ["pass", "reject", "edit", "approve", "fail", "take_as_done", "run_again"];
 /** The answer to which the key of another one leads where that is not offered; no key leads to a call made again. */
 const INSTEAD = /** @type {Record<string, string>} */ ({ approve: "take_as_done", reject: "fail" });
-const LABELS = /** @type {Record<string, string>} */ ({ outward: "What the call is given leaves for another system", untrusted: "The run has read what others may have written", sensitive: "The run has read sensitive data" });
+const LABELS = /** @type {Record<string, string>} */ ({ outward: "The call sends its arguments elsewhere", untrusted: "The run has read what others may have written", sensitive: "The run has read sensitive data" });
 
 const PAST = /** @type {Record<string, string>} */ ({ approve: "Approved", reject: "Rejected", answer: "Answered", run_again: "Run again", take_as_done: "Taken as done", fail: "Ended as failed" });
 const SHORT = 24;
@@ -102,6 +102,11 @@ export function inOrder(/** @type {string[]} */ decisions) {
   return decisions.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
 }
 
+/** Return an answer, or what stands beside the answers, as its button says it. */
+export function answerWords(/** @type {string} */ decision) {
+  return decision === "pass" ? "Pass on" : decision === "edit" ? "Edit" : decisionWords(decision);
+}
+
 /** Return the answer to which a key leads. */
 export function keyed(/** @type {string} */ decision, /** @type {string[]} */ offered) {
   return offered.includes(decision) ? decision : INSTEAD[decision] ?? decision;
@@ -114,7 +119,7 @@ export function isMain(/** @type {string} */ decision) {
 
 /** Return in sentences what the labels of a call, and of what its run had read, say. */
 export function labelWords(/** @type {string[]} */ labels = []) {
-  return labels.map((label) => `${LABELS[label] ?? "The call, or what the run has read, is marked"} (${label}).`).join(" ");
+  return labels.map((label) => `${LABELS[label] ?? "A label of the call or its run"} (${label}).`).join(" ");
 }
 
 /** Return how many persons have approved, where several have to; else nothing. */

@@ -2,7 +2,7 @@
 
 const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
 const WAITS = { approval: "waiting for an answer", paused: "paused", task: "waiting for a task", signal: "waiting for a signal or a time", child: "waiting for child runs", code_version: "waiting for another worker", principal_disabled: "waiting for its principal" };
-const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer", void: "Asked again", pass: "Pass on", edit: "Edit" };
+const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer", void: "Asked again" };
 const EFFECTS = {
   pure: "It changes nothing.",
   idempotent: "Made twice, it takes effect once.",

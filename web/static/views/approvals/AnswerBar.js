@@ -1,11 +1,11 @@
 // @ts-check
-import { AnswerField, ScopeField } from "../../components/AnswerField.js";
+import { AnswerField, MeaningList, ScopeField, TAKE } from "../../components/AnswerField.js";
 import { Notice } from "../../components/Notice.js";
 import { fill, h, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { newKey, sendConfirm } from "../../services/api.js";
-import { MEANINGS, approveWords, inOrder, isCall, isEditable, isMain, keyed } from "../../state/inbox.js";
-import { decisionWords, errorWords } from "../../state/words.js";
+import { answerWords, approveWords, inOrder, isCall, isEditable, isMain, keyed } from "../../state/inbox.js";
+import { errorWords } from "../../state/words.js";
 import { PassOn } from "./PassOn.js";
 
 const HINTS = /** @type {Record<string, string>} */ ({ approve: "a", reject: "r", edit: "e", pass: "p" });
@@ -20,13 +20,12 @@ export class AnswerBar {
     this.question = question;
     this.fields = fields;
     this.onAnswer = onAnswer;
-    this.note = h("input.note", { type: "text", maxlength: "2000", "aria-label": "A word for the log", placeholder: "A word for the log; the agent gets it if rejected", autocomplete: "off" });
+    this.note = h("input.note", { type: "text", maxlength: "2000", "aria-label": "A word for the log", placeholder: "For the log; if rejected, for the agent too", autocomplete: "off" });
     this.problem = h("div", { role: "alert" });
     this.more = h("div.answer-more");
     this.scope = ScopeField(question, null);
     this.bar = h("div.answers", {}, this.scope, this.#buttons());
-    const meanings = inOrder(question.decisions.filter((/** @type {string} */ decision) => MEANINGS[decision]));
-    this.element = h("footer.decide", {}, this.problem, this.more, this.note, meanings.length > 0 && h("dl.meanings", {}, meanings.map((/** @type {string} */ decision) => [h("dt", {}, decisionWords(decision)), h("dd", {}, MEANINGS[decision])])), this.bar);
+    this.element = h("footer.decide", {}, this.problem, this.more, this.note, MeaningList(question.decisions), this.bar);
   }
 
   /** Move the focus to the answer that a key stands for: no single key decides. */
@@ -60,7 +59,7 @@ export class AnswerBar {
   }
 
   #button(/** @type {string} */ decision) {
-    const words = h("span", {}, decisionWords(decision));
+    const words = h("span", {}, answerWords(decision));
     const button = h(`button.btn${isMain(decision) ? ".go" : ""}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, words, HINTS[decision] && h("kbd", {}, HINTS[decision]));
     if (decision === "approve") watch(() => {
       if (isCall(this.question)) say(words, approveWords(this.fields.changes));
@@ -84,7 +83,7 @@ export class AnswerBar {
 
   #take() {
     const close = () => { fill(this.more); this.focus("take_as_done"); };
-    const field = new AnswerField({ label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done", onConfirm: () => this.send("take_as_done", { result: field.value }), onBack: close });
+    const field = new AnswerField({ ...TAKE, onConfirm: () => this.send("take_as_done", { result: field.value }), onBack: close });
     fill(this.more, field.element);
     field.focus();
   }

@@ -3,12 +3,13 @@
 
 import { ArgumentList } from "../../components/ArgumentList.js";
 import { deadline, ticking } from "../../dom/format.js";
-import { fill, h, say } from "../../dom/h.js";
+import { fill, h, icon, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { addStyles } from "../../dom/styles.js";
 import { visible } from "../../dom/visible.js";
-import { EXPIRIES, expiryOf, isEditable, labelWords, lasting, mayAnswer, ownersWords, severalWords } from "../../state/inbox.js";
+import { EXPIRIES, expiryOf, headingOf, isEditable, labelWords, lasting, mayAnswer, ownersWords, severalWords } from "../../state/inbox.js";
 import { isMe, mayDecide } from "../../state/me.js";
+import { effectWords } from "../../state/words.js";
 import { Form } from "../../ui/Form.js";
 import { AnswerBar } from "./AnswerBar.js";
 import { FieldTable } from "./FieldTable.js";
@@ -25,6 +26,7 @@ export class Answering {
     const question = this.question = row();
     this.fields = new FieldTable(question, isEditable(question));
     this.bar = new AnswerBar({ question, fields: this.fields, onAnswer });
+    this.head = this.#head(question);
     this.body = this.#body(question);
     this.why = this.#why(question);
     this.until = this.#until(question, clock);
@@ -46,6 +48,18 @@ export class Answering {
     else if (key === "approve" && this.question.decisions.includes("answer")) /** @type {HTMLElement | null} */ (this.body.querySelector("input, select, textarea"))?.focus();
     else this.bar.focus(key);
     return true;
+  }
+
+  // What is asked, and about which tool.
+  #head(/** @type {any} */ question) {
+    const { effect, classification, name, kind } = question;
+    const about = (question.description ?? question.input_schema?.description ?? "").split(/\n{2,}/)[0];
+    const isCall = !question.decisions.includes("answer"), isGate = name === "approval_gate";
+    return [
+      icon(kind === "unknown" ? "unknown" : "waiting"),
+      h("h2", { dir: "auto", tabindex: "-1" }, visible(headingOf(question))),
+      !isGate && h("p.meaning", {}, isCall && effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), classification && h("span.badge", {}, visible(classification.toLowerCase())), h("code", {}, visible(name)), h("span.soft", { dir: "auto" }, visible(about)), isCall && h("span.soft", {}, effectWords(effect))),
+    ];
   }
 
   #body(/** @type {any} */ question) {

@@ -37,7 +37,7 @@ export class BatchBar {
     this.choice = choice;
     this.onAnswers = onAnswers;
     this.words = h("span");
-    this.note = h("input.note", { type: "text", maxlength: "2000", "aria-label": "A word about these calls", placeholder: "A word for the log; rejected agents get it" });
+    this.note = h("input.note", { type: "text", maxlength: "2000", "aria-label": "A word about these calls", placeholder: "For the log; if rejected, for the agents too" });
     this.problem = h("div.batch-problem", { role: "alert" });
     const button = (/** @type {string} */ key, /** @type {() => void} */ onclick) => h(`button.btn${key === "approve" ? ".go" : ""}`, { type: "button", dataset: { key }, onclick });
     this.reject = button("reject", () => this.#decide("reject"));

@@ -6,7 +6,8 @@ import { isJoinable } from "../../state/inbox.js";
 export class Choice {
   #ids = signal(/** @type {Set<string>} */ (new Set()));
   #isTogether = signal(false);
-  #answers = signal(/** @type {{question: any, answer: any}[]} */ ([]));
+  /** What came of the calls that were decided about together, while that is shown. */
+  answers = signal(/** @type {{question: any, answer: any}[]} */ ([]));
 
   /** @param {{order: () => any[], address: (id?: string, more?: any) => string}} given `order` returns the questions as they are listed */
   constructor({ order, address }) {
@@ -20,23 +21,18 @@ export class Choice {
     return this.order().filter((question) => ids.has(question.approval_id) && isJoinable(question));
   }
 
-  /** Return what came of the calls that were decided about together, while that is shown. */
-  answers() {
-    return this.#answers.value;
-  }
-
   has(/** @type {string} */ id) {
     return this.#ids.value.has(id);
   }
 
   /** True while several calls are shown together, or what came of them. */
   isTogether() {
-    return this.#isTogether.value && (this.calls().length > 1 || this.#answers.value.length > 0);
+    return this.#isTogether.value && (this.calls().length > 1 || this.answers.value.length > 0);
   }
 
   /** Do as the address says. */
   show(/** @type {boolean} */ isTogether) {
-    if (this.#isTogether.peek() !== isTogether) this.#answers.value = [];
+    if (this.#isTogether.peek() !== isTogether) this.answers.value = [];
     this.#isTogether.value = isTogether;
   }
 
@@ -53,7 +49,7 @@ export class Choice {
   /** Show the chosen calls together, or these. */
   review(/** @type {any[]} */ calls = []) {
     if (calls.length) this.#ids.value = new Set(calls.filter(isJoinable).map((call) => call.approval_id));
-    this.#answers.value = [];
+    this.answers.value = [];
     this.#isTogether.value = true;
     location.hash = this.address("", { review: "yes" });
   }
@@ -68,6 +64,6 @@ export class Choice {
   note(/** @type {any[]} */ questions, /** @type {any[]} */ answers, /** @type {boolean} */ isTogether) {
     const ids = new Set(questions.map((question) => question.approval_id));
     this.#ids.value = new Set([...this.#ids.peek()].filter((id) => !ids.has(id)));
-    if (isTogether) this.#answers.value = questions.map((question, i) => ({ question, answer: { isMine: true, ...answers[i], refusal: answers[i].detail } }));
+    if (isTogether) this.answers.value = questions.map((question, i) => ({ question, answer: { isMine: true, ...answers[i], refusal: answers[i].detail } }));
   }
 }

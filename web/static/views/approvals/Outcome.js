@@ -25,7 +25,7 @@ export function Outcome({ question, answer, board, onNext }) {
 export function BatchOutcome({ answers, board, onNext }) {
   const taken = answers.filter(({ answer }) => answer.decision), number = taken.length === answers.length ? "" : `${taken.length} of `;
   return pane(onNext, h("h2", { tabindex: "-1" }, `${number}${plural(answers.length, "call")} ${taken.length ? pastWords(taken[0].answer.decision).toLowerCase() : "answered"}`),
-    h("ul.together", {}, answers.map(({ question, answer }) => h("li", {}, OutcomeLine(answer, sentenceOf(question)), runLink(board, question.run_id)))));
+    h("ul", {}, answers.map(({ question, answer }) => h("li.answer-row", {}, OutcomeLine(answer, sentenceOf(question)), h("p.l2", {}, runLink(board, question.run_id))))));
 }
 
 /** @type {(onNext: (() => void) | null, ...children: any[]) => HTMLElement} */

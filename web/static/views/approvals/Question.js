@@ -2,13 +2,11 @@
 // One question in full: what would happen, why a person is asked, why the agent wants it, and the answers.
 
 import { ago, exactly } from "../../dom/format.js";
-import { h, icon, say } from "../../dom/h.js";
+import { h, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf, threadHash } from "../../router.js";
-import { headingOf } from "../../state/inbox.js";
 import { ownerOf, threadKey } from "../../state/me.js";
-import { effectWords } from "../../state/words.js";
 import { Answering } from "./Answering.js";
 import { Past } from "./Past.js";
 import { Story } from "./Story.js";
@@ -22,21 +20,17 @@ export class Question {
     this.question = question;
     this.press = (/** @type {string} */ key) => parts.press(key);
     this.element = h("section.right", { "aria-label": "The chosen question", dataset: { question: question.approval_id } },
-      h("article.detail", { tabindex: "0", role: "region", "aria-label": "The question" }, h("a.back.quiet", { href: "#/approvals" }, "All open questions"), this.#head(question, app, clock), parts.several, parts.body, parts.why, new Story(question).element, question.kind === "call" && new Past(question.name).element, parts.until),
+      h("article.detail", { tabindex: "0", role: "region", "aria-label": "The question" }, h("a.back.quiet", { href: "#/approvals" }, "All open questions"), this.#head(question, parts.head, app, clock), parts.several, parts.body, parts.why, new Story(question).element, question.kind === "call" && new Past(question.name).element, parts.until),
       parts.foot);
   }
 
-  /** @param {any} question @param {any} app @param {any} clock */
-  #head(question, app, clock) {
+  /** @param {any} question @param {any[]} head @param {any} app @param {any} clock */
+  #head(question, [mark, ...head], app, clock) {
     const time = h("span.faint", { title: exactly(question.asked_at) });
     watch(() => say(time, ago(question.asked_at, clock.value)));
-    const { effect, classification } = question;
-    const about = (question.description ?? question.input_schema?.description ?? "").split(/\n{2,}/)[0];
-    const isGate = question.name === "approval_gate", isForm = question.decisions.includes("answer");
     return h("header", {},
-      h("p.who-asks", {}, icon(question.kind === "unknown" ? "unknown" : "waiting"), h("span", {}, h("b", {}, visible(app.nameOf(question.agent))), " asks, for ", h("b", {}, visible(ownerOf(question.principal)))), time,
+      h("p.who-asks", {}, mark, h("span", {}, h("b", {}, visible(app.nameOf(question.agent))), " asks, for ", h("b", {}, visible(ownerOf(question.principal)))), time,
         h("span.links", {}, h("a.quiet", { href: threadHash(threadKey(question.thread_id, question.principal), question.run_id) }, "Open the conversation"), h("a.quiet", { href: addressOf("/run/:runId", { runId: question.run_id }), dataset: { key: "run" } }, "Open the run"))),
-      h("h2", { dir: "auto", tabindex: "-1" }, visible(headingOf(question))),
-      h("p.meaning", {}, !isGate && !isForm && effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), classification && h("span.badge", {}, visible(classification.toLowerCase())), !isGate && h("code", {}, visible(question.name)), h("span.soft", { dir: "auto" }, visible(about)), !isGate && !isForm && h("span.soft", {}, effectWords(effect))));
+      head);
   }
 }

@@ -50,10 +50,10 @@ export class QuestionList {
     const list = h("ul");
     watch(() => {
       say(title, visible(group.value.title));
-      say(note, group.value.note);
       const number = group.value.questions.filter(isJoinable).length;
       together.hidden = !isTool || number < 2;
       say(together, `Review ${number} together`);
+      say(note, together.hidden ? group.value.note : "");
     });
     each(list, () => group.value.questions, ({ approval_id: id }) => id, (row) => this.#row(row));
     return h("section.group", {}, h("h2", {}, title, note, together), list);
@@ -93,7 +93,7 @@ export function listNote(questions, isAny) {
   if (error) return Notice({ text: errorWords(error), code: error.code });
   if (!questions.isKnown()) return h("p.faint", {}, "Reading the questions");
   if (isAny) return questions.hasMore() && h("button.btn", { type: "button", onclick: questions.more }, "Show earlier questions");
-  return [h("p", {}, questions.list().length ? "None of the questions that wait is one of these." : "Nothing waits for you."), h("p.faint", {}, "A run asks here before a call that needs an approval, when its tool or its agent wants to know something, and when it is not known whether a call took effect.")];
+  return [h("p", {}, questions.list().length ? "No such question waits." : "Nothing waits for you."), h("p.faint", {}, "A run asks here before a call that needs an approval, when its tool or its agent wants to know something, and when it is not known whether a call took effect.")];
 }
 
 /** Return which keys do what in the list. */

@@ -79,7 +79,7 @@ export class Waiting {
   }
 
   #right() {
-    const id = this.#wanted.value, answers = this.choice.answers();
+    const id = this.#wanted.value, answers = this.choice.answers.value;
     if (this.choice.isTogether()) return answers.length ? { key: `answers ${answers[0].question.approval_id}`, answers } : { key: "batch", questions: this.choice.calls() };
     const question = this.questions.list().find(({ approval_id: each }) => each === id), outcome = this.#outcomes.value.get(id);
     if (outcome && !(question && (outcome.answer.isOneOfSeveral || outcome.answer.isOver))) return { key: `done ${id}`, ...outcome };

@@ -1,11 +1,9 @@
 // @ts-check
 // What a run asks of persons, above its steps: each question with its answers, and how those answered here were answered.
 
-import { h, icon } from "../../dom/h.js";
+import { h } from "../../dom/h.js";
 import { each, signal } from "../../dom/live.js";
-import { visible } from "../../dom/visible.js";
-import { headingOf, sentenceOf } from "../../state/inbox.js";
-import { effectWords } from "../../state/words.js";
+import { sentenceOf } from "../../state/inbox.js";
 import { Answering } from "../approvals/Answering.js";
 import { OutcomeLine } from "../approvals/Outcome.js";
 
@@ -50,7 +48,7 @@ export class RunQuestions {
     if (answer) return OutcomeLine(answer, sentenceOf(question));
     const parts = new Answering({ row: () => row.value.question, clock: this.clock, onAnswer: (given) => this.#note(question, { isMine: !given.isLate, ...given }) });
     this.#open.set(key, parts);
-    return h("section.asks", { "aria-label": "A question", dataset: { question: key } }, headOf(question), parts.several, parts.body, parts.why, parts.until, parts.foot);
+    return h("section.asks", { "aria-label": "A question", dataset: { question: key } }, h("header", {}, parts.head), parts.several, parts.body, parts.why, parts.until, parts.foot);
   }
 
   /** @type {(question: any, answer: any) => void} */
@@ -65,12 +63,4 @@ export class RunQuestions {
     const first = /** @type {HTMLElement | null} */ (this.element.querySelector(".asks"));
     return first && this.#open.get(first.dataset.question ?? "");
   }
-}
-
-/** @type {(question: any) => HTMLElement} */
-function headOf(question) {
-  const { effect, kind, name } = question;
-  const isCall = name !== "approval_gate" && !question.decisions.includes("answer");
-  return h("header", {}, icon(kind === "unknown" ? "unknown" : "waiting"), h("h2", { dir: "auto" }, visible(headingOf(question))),
-    isCall && h("p.meaning", {}, effect && h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, effect), h("code", {}, visible(name)), h("span.soft", {}, effectWords(effect))));
 }
