@@ -56,14 +56,9 @@ def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
     [(["approve", "reject"], "Pay order 7 back?"), (["run_again", "fail"], "Did this take effect: Pay order 7 back?")],
 )
 def test_a_tool_with_a_title_asks_in_its_authors_words(decisions: list[str], line: str) -> None:
-    question = {
-        "name": "refund_order",
-        "sentence": "Pay order 7 back",
-        "decisions": decisions,
-        "reason": "It is asked.",
-    }
+    question = {"name": "refund_order", "sentence": "Pay order 7 back", "decisions": decisions, "reason": "It asks."}
 
-    assert question_lines(question)[:2] == [line, "refund_order asks: It is asked."]
+    assert question_lines(question)[:2] == [line, "refund_order asks: It asks."]
 
 
 def test_a_question_before_a_call_shows_what_decides() -> None:
