@@ -77,7 +77,8 @@ def test_a_reader_answers_a_call_on_the_page_at_the_terminal_and_over_http(reade
     def answer_on_the_page(reader: Reader) -> None:
         with browsing(chromium) as context:
             visitor = Visitor(context, f"http://{reader.replaced[ADDRESS]}").opens()
-            visitor.says("Refund: order 1042, euros 120", "service")
+            visitor.agents.select_option("service")
+            visitor.page.locator(".starter", has_text="Refund: order 1042, euros 120").click()
             visitor.turns.last.locator("[data-key=approve]").click(timeout=PATIENCE_MS)
             expect(visitor.answer).to_contain_text("order 1042: 120 euros are paid back", timeout=PATIENCE_MS)
             clicked.append("approve")
