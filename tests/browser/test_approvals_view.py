@@ -169,6 +169,7 @@ def test_calls_of_one_tool_are_reviewed_and_approved_together(visitor: Visitor, 
     other, _ = counter.waiting(replace(refund(4), name="order_supplies"))
     visitor.opens("#/approvals")
 
+    expect(rows(visitor).get_by_role("checkbox")).to_have_count(3)  # of a single call there is nothing to choose
     visitor.page.get_by_role("button", name="Review 3 together").click()
     review = visitor.page.get_by_role("region", name="The chosen calls").first
     expect(review.locator("tbody tr")).to_have_count(3)
@@ -237,6 +238,10 @@ def test_a_row_that_is_chosen_is_shown_and_esc_chooses_none(visitor: Visitor, co
     expect(together).to_be_visible()
     visitor.presses("Escape")
 
+    expect(visitor.page.get_by_role("checkbox", checked=True)).to_have_count(0)
+    visitor.presses("x", "k", "x")
+    expect(visitor.page.get_by_role("heading", name="2 calls of refund_order")).to_be_visible()
+    visitor.presses("Escape")
     expect(pane(visitor).get_by_role("heading", level=2)).to_contain_text("Pay back 54.9 EUR for order")
     expect(visitor.page.get_by_role("checkbox", checked=True)).to_have_count(0)
 

@@ -25,7 +25,7 @@ export const MARKS = /** @type {Record<string, string>} */ ({ fail: "failed", re
 const ORDER = ["pass", "reject", "edit", "approve", "fail", "take_as_done", "run_again"];
 /** The answer to which the key of another one leads where that is not offered; no key leads to a call made again. */
 const INSTEAD = /** @type {Record<string, string>} */ ({ approve: "take_as_done", reject: "fail" });
-const LABELS = /** @type {Record<string, string>} */ ({ outward: "The call sends its arguments elsewhere", untrusted: "The run has read what others may have written", sensitive: "The run has read sensitive data" });
+const LABELS = /** @type {Record<string, string>} */ ({ outward: "Its arguments leave for another system", untrusted: "The run has read what others may have written", sensitive: "The run has read sensitive data" });
 
 const PAST = /** @type {Record<string, string>} */ ({ approve: "Approved", reject: "Rejected", answer: "Answered", run_again: "Run again", take_as_done: "Taken as done", fail: "Ended as failed" });
 const SHORT = 24;

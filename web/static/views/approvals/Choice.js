@@ -38,7 +38,6 @@ export class Choice {
 
   /** Choose a call, or choose it no more; a call of another tool begins anew. On a phone `review` alone shows them. */
   toggle(/** @type {any} */ question) {
-    if (!question.approval_id || !isJoinable(question)) return;
     const ids = this.#ids.peek();
     const next = new Set(this.order().filter((each) => ids.has(each.approval_id) && each.name === question.name).map((each) => each.approval_id));
     if (!next.delete(question.approval_id)) next.add(question.approval_id);

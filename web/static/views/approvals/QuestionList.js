@@ -31,8 +31,14 @@ export class QuestionList {
     link?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Choose a call, or choose it no more; its row stays in sight above the answers that come then. */
-  toggle(/** @type {any} */ question) {
+  /** Choose a call, or choose it no more, where there are others of its tool. */
+  press(/** @type {string} */ id) {
+    const box = /** @type {HTMLElement | null} */ (this.#link(id)?.previousElementSibling);
+    if (box && !box.hidden) box.click();
+  }
+
+  // The row stays in sight above the answers that come then.
+  #toggle(/** @type {any} */ question) {
     this.choice.toggle(question);
     const seen = () => this.#link(question.approval_id)?.scrollIntoView({ block: "nearest" });
     requestAnimationFrame(() => requestAnimationFrame(seen));
@@ -55,14 +61,14 @@ export class QuestionList {
       say(together, `Review ${number} together`);
       say(note, together.hidden ? group.value.note : "");
     });
-    each(list, () => group.value.questions, ({ approval_id: id }) => id, (row) => this.#row(row));
+    each(list, () => group.value.questions, ({ approval_id: id }) => id, (row) => this.#row(row, isTool));
     return h("section.group", {}, h("h2", {}, title, note, together), list);
   }
 
-  #row(/** @type {import("../../dom/live.js").Signal<any>} */ row) {
+  #row(/** @type {import("../../dom/live.js").Signal<any>} */ row, isTool = false) {
     const question = row.peek();
     const id = question.approval_id, words = sentenceOf(question);
-    const box = h("input", { type: "checkbox", "aria-label": `Choose ${question.name}: ${visible(words)}`, onchange: () => this.toggle(row.peek()) });
+    const box = h("input", { type: "checkbox", "aria-label": `Choose ${question.name}: ${visible(words)}`, onchange: () => this.#toggle(row.peek()) });
     const age = h("time", { title: exactly(question.asked_at) }), end = h("span.end"), two = h("i.two"), who = h("span.clip", {}, visible(`${this.app.nameOf(question.agent)}, for ${ownerOf(question.principal)}`));
     const link = h("a", {}, h("span.l1", {}, icon(question.kind === "unknown" ? "unknown" : question.kind === "call" ? "waiting" : "menu"), h("span.offscreen", {}, KINDS[question.kind] ?? ""), h("b.clip", { dir: "auto" }, visible(words)), age), h("span.l2", {}, h("code", {}, visible(question.name)), two, who, end));
     const element = h("li.q", { dataset: { id } }, box, link);
@@ -78,7 +84,7 @@ export class QuestionList {
       two.hidden = !(approvers > 1);
       say(two, `${by.length} of ${approvers}`);
       two.title = `${by.length} of ${approvers} persons have approved`;
-      box.hidden = !isJoinable(row.value);
+      box.hidden = !isTool || !isJoinable(row.value);
       box.checked = this.choice.has(id);
       if (this.current() === id) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");

@@ -46,7 +46,7 @@ export class Waiting {
     this.element = h("div.columns", {}, h("section.list", { "aria-label": "Open questions" }, this.list.element, note, this.bar.problem, this.bar.element, keysHint()), place);
     const press = (/** @type {string} */ key) => () => this.#press(key);
     const { choice } = this, chooseNone = () => this.#chooseNone();
-    this.keys = { get Escape() { return choice.calls().length ? chooseNone : undefined; }, j: () => this.#step(1), k: () => this.#step(-1), x: () => this.list.toggle(this.#known.get(this.#wanted.peek()) ?? {}), a: press("approve"), e: press("edit"), r: press("reject"), p: press("pass"), o: () => !choice.isTogether() && /** @type {HTMLElement | null} */ (this.element.querySelector(".right [data-key=run]"))?.click() };
+    this.keys = { get Escape() { return choice.calls().length ? chooseNone : undefined; }, j: () => this.#step(1), k: () => this.#step(-1), x: () => this.list.press(this.#wanted.peek()), a: press("approve"), e: press("edit"), r: press("reject"), p: press("pass"), o: () => !choice.isTogether() && /** @type {HTMLElement | null} */ (this.element.querySelector(".right [data-key=run]"))?.click() };
   }
 
   /** Show a question, or with "" the first one where there is room beside the list. */
