@@ -105,8 +105,7 @@ def test_the_address_names_an_agent_and_an_order_and_nonsense_is_the_oldest_firs
         (["keyed", "reject", ["approve", "reject"]], "reject"),
         (
             ["labelWords", ["outward", "finance"]],
-            "Its arguments leave for another system (outward). "
-            "A label of the call or its run (finance).",
+            "Its arguments leave for another system (outward). A label of the call or its run (finance).",
         ),
         (["lasting", 40_500], "40 s"),
         (["lasting", 3_599_000], "59 min"),
