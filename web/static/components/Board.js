@@ -18,7 +18,7 @@ export class Board {
   #lanes = {};
   #rates = null;
 
-  /** `given`: what a card needs beside `nameOf`, where it does not stand beside the conversation. */
+  /** @param {any} given how to read the board, and what a card needs: `nameOf`, and more where it does not stand beside the conversation */
   constructor({ board, onRetry, ...given }) {
     Object.assign(this, { board, given });
     this.line = new LineState({ onRetry });
