@@ -92,7 +92,7 @@ def test_a_definition_may_use_a_dotted_path_and_gets_the_process_s_one_instance(
     ("name", "says"),
     [
         ("loger", "Did you mean 'logger'"),
-        ("nothing like it", "known observers: "),
+        ("nothing like it", "Known observers: "),
         ("no_such_module:X", "ModuleNotFoundError"),
         ("plugin_for_tests:Missing", "there is no 'Missing' in plugin_for_tests"),
         ("plugin_for_tests:no_observer", "derive a class from"),
