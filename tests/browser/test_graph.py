@@ -234,6 +234,8 @@ def test_a_workflow_is_started_with_its_form_and_its_items_are_shown(caller: Vis
 
     expect(caller.page.locator(".graph-summary")).to_have_text(before, timeout=PATIENCE_MS)
     expect(caller.turns.get_by_text("Events in month 6")).to_have_count(1)  # not once more as a field of the output
+    caller.turns.get_by_role("link", name="Timeline").click()
+    expect(caller.page.locator(".run-view .graph-summary")).to_have_text(before, timeout=PATIENCE_MS)
 
 
 def test_what_waits_for_a_person_continues_where_the_answer_leads(caller: Visitor) -> None:

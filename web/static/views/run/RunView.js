@@ -17,6 +17,7 @@ import { DecisionTable } from "./DecisionTable.js";
 import { EventList } from "./EventList.js";
 import { LogText } from "./LogText.js";
 import { RelatedRuns } from "./RelatedRuns.js";
+import { RunGraph } from "./RunGraph.js";
 import { RunHead } from "./RunHead.js";
 import { RunQuestions, styles as answerStyles } from "./RunQuestions.js";
 import { StepPanel } from "./StepPanel.js";
@@ -87,13 +88,16 @@ function showRun(app, element, runId, queryOf) {
   const timeline = new Timeline({ facts, changes, run: () => run.state.value.value, steps: stepRows, clock, chosen, onChoose });
   const panel = new StepPanel({ run: () => run.state.value.value, runId, facts, timeline, onEvents: (/** @type {string} */ stepId) => { location.hash = addressOf("/run/:runId", { runId }, { tab: "events", step: stepId }); } });
   const questions = new RunQuestions({ run: () => run.state.value.value, clock, onAnswer: () => readSoon() });
-  const [body, time] = [h("div.run-body"), h("span")];
+  const [body, time, graph] = [h("div.run-body"), h("span"), h("div")];
+  const isDrawn = signal(false);
+  watch(() => fill(graph, isDrawn.value && RunGraph(run.state.peek().value, events, changes)));
   const head = new RunHead({ app, facts, line: line.element, time });
   watch(() => {
     lines.value;
     const { value, error } = run.state.value;
     head.show({ value, error });
     body.hidden = !value && error;
+    isDrawn.value = value?.kind === "workflow";
     say(time, timeOf(value, facts, clock));
   });
   watch(() => {
@@ -108,7 +112,7 @@ function showRun(app, element, runId, queryOf) {
       related: () => RelatedRuns(app, runId),
       compare: () => Comparison(runId, otherId),
     });
-    const content = contents[tab]?.() ?? h("div.run-columns", {}, h("div.run-main", {}, questions.element, timeline.element), panel.element);
+    const content = contents[tab]?.() ?? h("div.run-columns", {}, h("div.run-main", {}, questions.element, graph, timeline.element), panel.element);
     fill(body, tabs(runId, tab, changes, () => events.length), content);
   });
   fill(element, head.element, body);
