@@ -151,7 +151,7 @@ class PageFiles:
         own = sorted(name for name in late if not name.startswith(VENDOR))
         self._late |= {_path(name): LATE[1] if name in own else name for name in sorted(late)}
         sheets = linked | {LATE[1]: own}
-        return {sheet: _packed(texts[name] for name in names) for sheet, names in sheets.items() if names}
+        return {sheet: packed(texts[name] for name in names) for sheet, names in sheets.items() if names}
 
     def _joined_modules(self, texts: Mapping[str, str], shells: Mapping[str, str]) -> dict[str, str]:
         """Return the modules of each shell joined. By themselves they are served as they are, which no shell uses."""
@@ -187,7 +187,7 @@ def _path(name: str) -> str:
     return f"/static/{name}"
 
 
-def _packed(sheets: Iterable[str]) -> str:
+def packed(sheets: Iterable[str]) -> str:
     """Return stylesheets as one, without needless spaces and empty lines."""
     lines = (line.strip() for sheet in sheets for line in sheet.split("\n"))
     return "".join(SPACES.sub(r"\1", line) + "\n" for line in lines if line)

@@ -190,7 +190,7 @@ class JoinedModules:
         text = LATER.sub(lambda match: self._later(name, match), EXPORTED.sub("", EXPORT.sub("", text)))
         for number, line in enumerate(text.split("\n")):
             if line and not line.isspace():
-                yield number, _packed(line.strip(" "))  # no module has a template over several lines
+                yield number, packed(line)
 
     def _import(self, name: str, words: str, path: str) -> str:
         """Return the statement for what a module imports and does not stand in its file."""
@@ -214,9 +214,13 @@ class JoinedModules:
         return f"return {{{','.join(pairs)}}};"
 
 
-def _packed(line: str) -> str:
-    """Return a line without the spaces beside signs; those in strings, templates and patterns stay."""
-    return "".join(part if index % 2 else SPACED.sub(r"\1", part) for index, part in enumerate(QUOTED.split(line)))
+def packed(line: str) -> str:
+    """Return a line without the spaces around it and beside signs; those in strings, templates and patterns stay.
+
+    No template goes over several lines.
+    """
+    parts = enumerate(QUOTED.split(line.strip(" ")))
+    return "".join(part if index % 2 else SPACED.sub(r"\1", part) for index, part in parts)
 
 
 def _beside(name: str, path: str) -> str:

@@ -64,7 +64,7 @@ def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
 def sentence_of(question: Mapping[str, Any]) -> str:
     """Return what a question asks in its tool's words, as the page does; empty of a tool without a title."""
     if question.get("name") == GATE:
-        return str((question.get("arguments") or {}).get("message"))
+        return str((question.get("arguments") or {}).get("message") or "May the workflow continue?")
     sentence, decisions = question.get("sentence"), question.get("decisions") or ()
     if not sentence or "answer" in decisions:
         return ""

@@ -46,7 +46,7 @@ def test_a_question_is_answered_in_the_conversation_and_its_run_is_looked_at(vis
 
     visitor.opens(f"#/run/{run_id}")
 
-    expect(visitor.page.locator(".step.is-tool")).to_have_count(1)
+    expect(visitor.page.locator(".step", has_text="order_supplies")).to_have_count(1)
     for tab in ("events", "usage", "decisions", "log", "related"):
         visitor.opens(f"#/run/{run_id}?tab={tab}")
         expect(visitor.page.locator(f"a[aria-current=page][href$='?tab={tab}']")).to_be_visible()

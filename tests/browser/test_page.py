@@ -80,16 +80,16 @@ def test_choosing_an_agent_and_typing_brings_its_answer(visitor: Visitor) -> Non
     expect(visitor.page.locator(".head .state")).to_have_text("succeeded")
 
 
-def test_what_the_policy_decided_is_listed_when_it_is_asked_for(visitor: Visitor) -> None:
+def test_a_run_with_calls_leads_to_what_the_policy_decided(visitor: Visitor) -> None:
     visitor.opens().says("What is 17 * 23?", agent="assistant").waits_for_end()
-    decisions = visitor.turns.last.locator(".decisions")
-    expect(decisions.locator("li")).to_have_count(0)
-
-    decisions.locator("summary").click()
-
-    expect(decisions.locator("li")).to_have_text([re.compile(r"allow · default")] * 3)
-    expect(decisions.locator("li").nth(1)).to_contain_text("calculator")
     expect(visitor.page.locator(".tool-policy")).to_have_count(0)
+
+    visitor.turns.last.get_by_role("link", name="Policy decisions").click()
+
+    decisions = visitor.page.get_by_role("table", name="Decisions").locator("tbody tr")
+    expect(decisions).to_have_count(3)
+    expect(decisions.nth(1)).to_contain_text("calculator")
+    expect(decisions.nth(1)).to_contain_text("allow")
 
 
 def test_text_arrives_before_the_run_has_ended(visitor: Visitor) -> None:

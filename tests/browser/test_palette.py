@@ -58,7 +58,7 @@ def test_arrow_keys_move_and_the_commands_are_those_of_the_view(visitor: Visitor
 
     visitor.page.get_by_role("button", name="Search, go to").click()
     expect(options(visitor).first).to_have_text("Approvals: Waiting")
-    visitor.presses("ArrowUp", "ArrowDown", "ArrowDown")
+    visitor.presses("ArrowUp", "ArrowDown", "ArrowDown", "ArrowDown")
     expect(selected(visitor)).to_have_text("Approvals: What holds")
     visitor.presses("Enter")
 

@@ -92,10 +92,15 @@ def test_a_child_run_unfolds_inside_of_its_parent_and_is_answered_there(visitor:
         connection.execute(insert(events), [event_row(child, run_id, thread_id, 1)])
     visitor.opens(f"#/thread/{thread_id}")
 
-    visitor.page.get_by_text("support was asked").click()
+    visitor.page.get_by_text("Support was asked").click()
 
     nested = visitor.page.locator(".child-run .run-turn")
     expect(nested).to_contain_text("I have the order in front of me.")
+    with visitor.page.expect_event("requestfailed", lambda request: f"{child_id}/events" in request.url):
+        visitor.page.get_by_text("Support was asked").click()  # folded, its stream ends
+    visitor.page.get_by_text("Support was asked").click()
+    expect(nested.locator("[data-key=run_again]")).to_be_visible()
+    expect(nested.get_by_role("button", name="Fork")).to_have_count(0)
     nested.locator("[data-key=run_again]").click()
     expect(nested.locator(".ask")).to_contain_text("decided by you")
     expect(visitor.page.locator(".ask")).to_have_count(2)

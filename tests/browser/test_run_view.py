@@ -160,7 +160,7 @@ def test_a_run_that_is_stopped_here_shows_its_end(visitor: Visitor, counter: Cou
     visitor.stops_this_run()
 
     expect(visitor.page.locator(".fact-state")).to_contain_text("cancelled", timeout=PATIENCE_MS)
-    expect(visitor.page.get_by_text("Stopped on a page or over HTTP.")).to_be_visible()
+    expect(visitor.page.get_by_text("Stopped by you.")).to_be_visible()
     expect(steps(visitor).first).to_contain_text("Attempt 1cancelled")
     expect(visitor.page.locator(".step-note", has_text="waiting")).to_have_count(0)
     expect(visitor.page.get_by_role("button", name="Retry")).to_be_visible()

@@ -69,8 +69,10 @@ def _problem_of(path: str, settings: Settings) -> str | None:
 
 def _is_loaded(name: str, settings: Settings, database: Database) -> bool:
     """Return whether a worker has it: of a package or a capability that only workers have."""
+    if ":" in name:
+        return False
     agents = AgentRegistry(settings.agent_folders).ids()
-    return ":" not in name and any(tool["name"] == name for tool in Tools(database).listed(agents))
+    return any(tool["name"] == name for tool in Tools(database).listed(agents))
 
 
 def _place(agent: AgentDefinition, position: int) -> str:

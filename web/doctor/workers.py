@@ -20,6 +20,7 @@ from config.text.visible import visible
 from web.doctor import Verdicts, fail, ok, warn
 from web.doctor.database import reading_database
 
+MOST_NAMED = 5
 SKEW_SEEN_MS = 2_000
 """More than this is visible in displayed times."""
 SKEW_WRONG_MS = 60_000
@@ -60,9 +61,12 @@ def lost(workers: Iterable[Worker]) -> Verdicts:
     """Yield a warning if workers of the last hour ended without a word."""
     names = [f"{visible(worker['host'])} process {worker['pid']}" for worker in workers if worker["state"] == "lost"]
     if names:
+        examples = ", ".join(names[:MOST_NAMED]) + (
+            f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
+        )
         what = "worker was" if len(names) == 1 else "workers were"
         yield warn(
-            f"{len(names)} {what} lost within an hour ({', '.join(names)}): killed, out of memory, or cut off. Others "
+            f"{len(names)} {what} lost within an hour ({examples}): killed, out of memory, or cut off. Others "
             "continue their runs; the log of that machine says why, and `./callboard worker` starts another."
         )
 

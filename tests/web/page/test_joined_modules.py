@@ -26,6 +26,22 @@ MODULES = {
     "more.js": 'import { add } from "./state/sum.js";\nexport const sum = add(20, 3);',
     "signs.js": 'export const plus = "+";',
 }
+TOKENS = """
+  const { tokenizer } = require("internal/deps/acorn/acorn/dist/acorn");
+  const { readFileSync } = require("node:fs");
+  const tokens = (name) => {
+    const text = readFileSync(`${process.argv[1]}/${name}`, "utf8");
+    const all = tokenizer(text, { ecmaVersion: "latest", sourceType: "module" });
+    return [...all].map(({ start, end }) => text.slice(start, end));
+  };
+  const counts = ["index.js", "late.js", "reference.js"].map((name) => {
+    const [packed, whole] = [tokens(`packed-${name}`), tokens(`whole-${name}`)];
+    const at = whole.findIndex((token, index) => token !== packed[index] && !/^v[0-9a-f]{8}$/.test(token));
+    if (at >= 0 || whole.length !== packed.length) throw new Error(`${name}: ${whole.slice(at, at + 9).join(" ")}`);
+    return packed.length;
+  });
+  console.log(JSON.stringify(counts));
+"""
 FIRST, LATE = ["names.js", "state/sum.js", "app.js"], ["signs.js", "late.js", "more.js"]
 
 
@@ -108,6 +124,28 @@ def test_an_error_names_the_module_and_its_line(tmp_path: Path, file: str) -> No
 
     assert json.loads(texts[f"{file}.js.map"])["sources"][-1] == "/static/c.js"
     assert "/c.js:4" in ran.stderr, ran.stderr
+
+
+@pytest.mark.parity
+def test_what_is_left_out_of_a_file_is_none_of_its_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = {name: file.content for name, file in PageFiles(STATIC).files.items() if name.endswith(".js")}
+    monkeypatch.setattr("web.page_modules.packed", lambda line: line)
+    monkeypatch.setattr("web.page_files.packed", "".join)
+    whole = PageFiles(STATIC).files
+    for name in ("index.js", "late.js", "reference.js"):
+        (tmp_path / f"packed-{name}").write_bytes(served[name])
+        (tmp_path / f"whole-{name}").write_bytes(whole[name].content)
+
+    ran = subprocess.run(
+        ["node", "--expose-internals", "--no-warnings", "-e", TOKENS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    counts = json.loads(ran.stdout or "[]")
+    assert ran.returncode == 0, ran.stderr
+    assert [count > 1000 for count in counts] == [True, True, True], counts
 
 
 @pytest.mark.parity

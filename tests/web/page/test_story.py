@@ -37,6 +37,18 @@ def test_tries_of_one_call_are_counted_and_those_of_another_are_not(module: Modu
     ]
 
 
+def test_a_try_after_a_lost_attempt_is_not_counted_with_what_was_withdrawn(module: Module) -> None:
+    events = [
+        error(1, "lost", "one"),
+        {"type": "withdrawn", "seq": 2, "ranges": [[1, 1]], "reason": "lost"},
+        error(3, "last", "one", retryable=False),
+    ]
+
+    items = module(SCRIPT, events)
+
+    assert [item["message"] for item in items if item["kind"] == "error"] == ["lost", "last"]
+
+
 def test_a_model_that_another_one_stands_in_for_is_an_item_of_its_own(module: Module) -> None:
     events = [error(1, "busy"), error(2, "busy again", to_model="other"), error(3, "busy too")]
 

@@ -101,7 +101,8 @@ export class Board {
       else cards.insertBefore(element, place);
     }
     more.hidden = number <= shown.length || name === "ended";
-    say(more, `and ${count(number - shown.length)} more: ./callboard runs --status ${STATUS[name]}`);
+    const way = this.given.hrefOf ? "in the table" : `./callboard runs --status ${STATUS[name]}`;
+    say(more, `and ${count(number - shown.length)} more: ${way}`);
   }
 
   #cardOf(run) {

@@ -1,5 +1,4 @@
-import { fill, h, icon, say } from "../dom/h.js";
-import { paintSoon } from "../dom/paint.js";
+import { h, icon, say } from "../dom/h.js";
 import { useFollowEnd } from "../hooks/useFollowEnd.js";
 import { isOver, spokenOf } from "../state/story.js";
 import { errorWords } from "../state/words.js";

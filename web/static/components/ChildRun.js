@@ -1,9 +1,8 @@
 // @ts-check
-// What a child run did, inside of the run that started it: followed while it is unfolded.
+// What a child run did, inside of the run that started it: followed while it is seen.
 
-import { addressOf } from "../router.js";
+import { useTicker } from "../hooks/useTicker.js";
 import { runFeed } from "../services/api.js";
-import { fleetOf } from "../state/fleet.js";
 import { applyEvent, newStory } from "../state/story.js";
 import { RunTurn } from "./RunTurn.js";
 
@@ -11,20 +10,27 @@ import { RunTurn } from "./RunTurn.js";
 export class ChildRun {
   /** @type {any} */
   #feed = null;
+  #end = useTicker(() => this.look());
 
-  /** @param {{child_run_id: string, agent: string}} item */
-  constructor({ child_run_id: runId, agent }) {
+  /** @param {any} item @param {any} parent the story of the run that started it, for the same principal @param {{nameOf: any, fleet: any}} words */
+  constructor({ child_run_id: runId, agent }, { principal }, words) {
     /** @type {any} */
-    this.story = newStory({ run_id: runId, agent });
-    const toRun = () => { location.hash = addressOf("/run/:runId", { runId }); };
-    this.turn = new RunTurn(this.story, { nameOf: (/** @type {string} */ id, /** @type {string} */ given) => given ?? id, fleet: () => fleetOf(null), isBehind: () => false, act: toRun, onAgain: toRun, onEdit: toRun });
+    this.story = newStory({ run_id: runId, agent, principal });
+    this.turn = new RunTurn(this.story, { ...words, act: null, onAgain: null, onEdit: null, isBehind: () => false });
     this.element = this.turn.element;
   }
 
-  /** Read on from the last event that is shown, or stop. */
-  follow(/** @type {boolean} */ isOpen) {
-    this.#feed?.stop();
-    this.#feed = isOpen ? runFeed(this.story.run_id, { cursor: this.story.cursor, onEvent: (/** @type {any} */ { data }) => this.#take(data), onState: (/** @type {any} */ state) => this.#note(state) }).start() : null;
+  /** Read on from the last event that is shown, or stop where it is folded, in another view or gone. */
+  look() {
+    const isSeen = this.element.isConnected && this.element.checkVisibility();
+    if (!isSeen) {
+      this.#feed?.stop();
+      this.#feed = null;
+      if (!this.element.isConnected) this.#end();
+    } else if (!this.#feed) {
+      this.story.lost = null;
+      this.#feed = runFeed(this.story.run_id, { cursor: this.story.cursor, onEvent: (/** @type {any} */ { data }) => this.#take(data), onState: (/** @type {any} */ state) => this.#note(state) }).start();
+    }
   }
 
   #note(/** @type {any} */ { name, error }) {
@@ -34,7 +40,6 @@ export class ChildRun {
   }
 
   #take(/** @type {any} */ event) {
-    if (!this.element.isConnected) return this.follow(false);
     const items = applyEvent(this.story, event);
     if (items) this.turn.touch(items);
   }

@@ -13,7 +13,7 @@ export class ErrorItem {
   update(item) {
     const final = !item.retryable || this.story.end?.status === "failed" || this.story.end?.status === "dead";
     const last = this.story.items.findLast((other) => other.kind === "error") === item;
-    fill(this.element, final && last ? Notice({ text: item.message ?? item.code, code: item.code, actions: this.story.end ? [["Try again", this.again]] : [] }) : passing(item));
+    fill(this.element, final && last ? Notice({ text: item.message ?? item.code, code: item.code, actions: this.story.end && this.again ? [["Try again", this.again]] : [] }) : passing(item));
   }
 }
 

@@ -10,7 +10,6 @@ import { ownerOf } from "../state/me.js";
 import { errorWords, stateWords, waitWords } from "../state/words.js";
 import { ArgumentList } from "./ArgumentList.js";
 import { ChildItem } from "./ChildItem.js";
-import { DecisionList } from "./DecisionList.js";
 import { ErrorItem } from "./ErrorItem.js";
 import { LLMResponse, parseStructured } from "./LLMResponse.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
@@ -70,6 +69,11 @@ export class RunTurn {
     this.#paint();
   }
 
+  // Only a turn of the conversation itself is tried again.
+  get #again() {
+    return this.onAgain && (() => this.onAgain(this.story));
+  }
+
   /** Show what changed, with the next frame. */
   touch(items = []) {
     for (const item of items) this.#dirty.add(item);
@@ -114,7 +118,7 @@ export class RunTurn {
     const known = this.#views.get(item.key);
     if (known) return known;
     const View = VIEWS[item.kind] ?? ErrorItem;
-    const view = new View(this.story, () => this.onAgain(this.story), { onAnswered: () => this.touch(), onTouched: () => this.touch() });
+    const view = new View(this.story, this.#again, { onAnswered: () => this.touch(), onTouched: () => this.touch(), nameOf: this.nameOf, fleet: this.fleet });
     this.#views.set(item.key, view);
     const following = this.story.items.slice(this.story.items.indexOf(item) + 1);
     const next = following.map((other) => this.#views.get(other.key)?.element).find(Boolean);
@@ -154,14 +158,14 @@ export class RunTurn {
     const key = footKey(story, this.fleet());
     if (this.footKey === key) return;
     this.footKey = key;
-    fill(this.foot, this.#footOf(story), isOver(story) ? hasCalls(story) && DecisionList(story.run_id) : runId(story));
+    fill(this.foot, this.#footOf(story), isOver(story) ? hasCalls(story) && decisions(story) : runId(story));
   }
 
   #footOf(story) {
     if (story.unsent) return this.#unsent(story.unsent);
     if (story.lost) return Notice({ text: errorWords(story.lost), code: story.lost.code });
     if (story.sending) return LoadingIndicator("Sending");
-    if (isOver(story)) return [this.#output(story), endNotice(story, () => this.onAgain(story)), endLine(story, this.act)];
+    if (isOver(story)) return [this.#output(story), endNotice(story, this.#again), endLine(story, this.act)];
     if (story.stopping) return LoadingIndicator("Stopping");
     if (story.status === "queued") return [queued(story, this.fleet()), this.#queuedActions(story)];
     if (story.items.some(isOpen)) return null;
@@ -172,7 +176,7 @@ export class RunTurn {
 
   // Made once, so that no typing is lost. A run that has begun before is no message that waits.
   #queuedActions(story) {
-    if (story.startedAt || story.cursor > 1 || ownerOf(story.principal) !== "you") return null;
+    if (!this.act || story.startedAt || story.cursor > 1 || ownerOf(story.principal) !== "you") return null;
     this.queued ??= new QueuedActions(story, { act: this.act, isBehind: () => this.isBehind(story) });
     this.queued.update();
     return this.queued.element;
@@ -241,7 +245,7 @@ function endNotice(story, again) {
   // The error's own item says it, with the same button.
   if (isShown) return null;
   const { code, message } = errorOf(story, reason);
-  return Notice({ text: message, code, actions: [["Try again", again]] });
+  return Notice({ text: message, code, actions: again ? [["Try again", again]] : [] });
 }
 
 function earlyWords(reason) {
@@ -275,6 +279,10 @@ function endLine(story, act) {
 // What `./callboard watch`, `approve` and HTTP ask for.
 function runId(story) {
   return story.run_id && h("p.run-line.row", {}, idButton(story), timeline(story));
+}
+
+function decisions({ run_id: runId }) {
+  return h("p.decisions", {}, h("a.quiet", { href: addressOf("/run/:runId", { runId }, { tab: "decisions" }) }, "Policy decisions"));
 }
 
 function timeline({ run_id: runId }) {

@@ -58,6 +58,6 @@ export function copyAnswer(story) {
 
 /** Return the buttons of a run of one's own that has ended: retry it where it did not succeed, fork the conversation. */
 export function endActions(story, act) {
-  if (!story.run_id || ownerOf(story.principal) !== "you") return null;
+  if (!act || !story.run_id || ownerOf(story.principal) !== "you") return null;
   return h("button.quiet", { type: "button", title: "Begin another conversation with everything up to here", onclick: () => act("fork", story) }, "Fork");
 }

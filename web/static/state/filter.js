@@ -3,6 +3,9 @@
 
 import { OVER } from "./story.js";
 
+/** Characters of a name or a value that a sentence about it repeats. */
+const MOST_CHARS = 80;
+
 /** @typedef {Record<string, string>} Query fields by the names that GET /v1/runs has for them; `q` are words of the title. */
 
 /** The state of runs that wait for a person: to the server they are waiting ones. */
@@ -152,10 +155,10 @@ function timeOf(text, now) {
 
 /** @type {(name: string, value: string) => string} Returns why a field cannot have a value, or an empty text. */
 function problemOf(name, value) {
-  if (!Object.hasOwn(FIELDS, name)) return `There is no field “${name}”; use ${Object.keys(FIELDS).join(", ")}, or put the words in quotes.`;
+  if (!Object.hasOwn(FIELDS, name)) return `There is no field “${name.slice(0, MOST_CHARS)}”; use ${Object.keys(FIELDS).join(", ")}, or put the words in quotes.`;
   const { values, form, example } = FIELDS[name];
   if (value && (!values || values.includes(value)) && (!form || form.test(value))) return "";
-  return `“${name}” cannot be “${value}”; use ${values ? values.join(", ") : `it as in ${example}`}.`;
+  return `“${name}” cannot be “${value.slice(0, MOST_CHARS)}”; use ${values ? values.join(", ") : `it as in ${example}`}.`;
 }
 
 /** @type {(text: string) => string} */

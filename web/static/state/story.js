@@ -272,7 +272,7 @@ function withdrawPieces(story, item, lost) {
 function foldError(story, event) {
   const fields = pick(event, "code", "message", "retryable", "attempt", "retry_in_ms", "call_id", "from_model", "to_model");
   const earlier = event.call_id ? story.items.findLast((item) => item.kind === "error" && item.call_id === event.call_id) : story.items.at(-1);
-  if (earlier?.kind === "error" && earlier.retryable && !earlier.to_model && earlier.call_id === event.call_id) {
+  if (earlier?.kind === "error" && earlier.retryable && !earlier.withdrawn && !earlier.to_model && earlier.call_id === event.call_id) {
     return Object.assign(earlier, { attempt: undefined, retry_in_ms: undefined, ...fields, tries: (earlier.tries ?? 1) + 1 });
   }
   return addItem(story, `error:${event.seq}`, { kind: "error", seq: event.seq, at: event.at, ...fields });

@@ -1,5 +1,7 @@
 // A run's state in words: the same in every list, at the terminal and over HTTP.
 
+import { visible } from "../dom/visible.js";
+
 const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
 const WAITS = { approval: "waiting for an answer", paused: "paused", task: "waiting for a task", signal: "waiting for a signal or a time", child: "waiting for child runs", code_version: "waiting for another worker", principal_disabled: "waiting for its principal" };
 const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer", void: "Asked again" };
@@ -40,5 +42,5 @@ export function effectWords(effect) {
 /** Return `by you`, `at a terminal`, … for who decided an approval item. */
 export function byWords({ by, mine }) {
   if (mine) return "by you";
-  return PEOPLE[by] ?? (by ? `by ${by}` : "");
+  return PEOPLE[by] ?? (by ? `by ${visible(by)}` : "");
 }

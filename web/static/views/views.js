@@ -64,7 +64,6 @@ export class Views {
     const patience = setTimeout(() => this.#fill(LoadingIndicator("Opening")), PATIENCE_MS);
     try {
       const [module] = await Promise.all([MODULES[route.name](), addStyles("/static/style/views.css")]);
-      await module.styles;
       await module.styles; // of a sheet of its own
       if (visit !== this.#visit) return;
       this.#end = scope(() => { this.view = module.open(this.app); });

@@ -53,7 +53,7 @@ export function open(/** @type {any} */ app) {
   const scroller = h("div.view-scroll");
   const columns = runColumns({ nameOf: app.nameOf, chosen, clock, wordsOf, all: allBox(shown, chosen) });
   const table = new Table({ label: "Runs", columns, rows: shown, scroller, showHeading, chosen });
-  const cards = lanesBeside(app, { runs, isWhole: () => !list.value && !problems.value.length, clock, wordsOf });
+  const cards = lanesBeside(app, { isShown: () => Boolean(as.value), runs, isWhole: () => !list.value && !problems.value.length, clock, wordsOf });
   const bulk = new BulkBar({ chosen, board, runs: () => rows.peek() });
   const menus = h("div.drops", {}, groupMenu(group, (by) => go(filterOf(given.peek()), by)), columnMenu(table));
   const bar = new FilterBar({ query: given, problems, onQuery: go, beside: [bulk.element, menus, asLinks(as, () => ({ ...given.value, group: group.value }))] });
@@ -100,14 +100,15 @@ function runsOf(board, { given, group, problems, nameOf }) {
   return { rows, runs: () => (problems.value.length ? [] : list.value?.runs ?? Object.values(board.lanes()).flat()), list };
 }
 
-/** @type {(app: any, given: {runs: () => any[], isWhole: () => boolean, clock: any, wordsOf: (run: any) => import("./doing.js").Doing}) => any} Returns the cards of the runs in lanes, for a wall screen. */
-function lanesBeside(app, { runs, isWhole, clock, wordsOf }) {
+/** @type {(app: any, given: {isShown: () => boolean, runs: () => any[], isWhole: () => boolean, clock: any, wordsOf: (run: any) => import("./doing.js").Doing}) => any} Returns the cards of the runs in lanes, for a wall screen. */
+function lanesBeside(app, { isShown, runs, isWhole, clock, wordsOf }) {
   const { board } = app.feed;
   const shown = () => ({ lanes: () => lanesOf(runs()), size: runs().length, open: 0, total: (/** @type {string} */ name) => (isWhole() ? board.total(name) : undefined) });
   const words = (/** @type {any} */ run) => [wordsOf(run).words, wordsOf(run).left].filter(Boolean).join(" · ");
   const cards = new Board({ board: shown, nameOf: app.nameOf, wordsOf: words, hrefOf: (/** @type {any} */ { run_id: runId }) => addressOf("/run/:runId", { runId }) });
   for (const heading of cards.lanes.querySelectorAll("h3")) heading.ariaLevel = "2";
   watch(() => {
+    if (!isShown()) return;
     clock.value;
     board.changes.value;
     runs();

@@ -4,6 +4,7 @@ import { h, say } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";
 import { addressOf } from "../../router.js";
 import { newKey, retryRun, stopRun } from "../../services/api.js";
+import { mayStop } from "../../state/me.js";
 import { OVER } from "../../state/story.js";
 import { confirmed } from "../../ui/Confirm.js";
 
@@ -28,6 +29,7 @@ export class BulkBar {
     this.chosen = chosen;
     this.runs = runs;
     this.outcome = signal(/** @type {Outcome | null} */ (null));
+    this.isBusy = signal(false);
     const words = h("span", { role: "status" }), way = h("a.quiet", {}, "Show them");
     const buttons = DEEDS.map((deed) => ({ deed, button: h("button.btn", { type: "button", onclick: () => this.#all(deed) }, deed.verb) }));
     const none = h("button.quiet", { type: "button", onclick: () => { chosen.value = new Set(); } }, "None");
@@ -39,10 +41,10 @@ export class BulkBar {
       say(words, outcome?.words ?? `${plural(number, "run")} chosen`);
       way.hidden = !outcome?.href;
       way.setAttribute("href", outcome?.href ?? "");
-      for (const { deed, button } of buttons) button.hidden = !this.#chosenRuns().some(deed.isFit);
+      for (const { deed, button } of buttons) Object.assign(button, { hidden: !this.#chosenRuns().some(deed.isFit), disabled: this.isBusy.value });
       none.hidden = !number;
     });
-    watch(() => { if (chosen.value.size && this.outcome.peek()?.href) this.outcome.value = null; });
+    watch(() => { if (chosen.value.size && !this.isBusy.peek()) this.outcome.value = null; });
   }
 
   /** Say no more what was done. */
@@ -58,6 +60,7 @@ export class BulkBar {
   async #all(/** @type {Deed} */ { verb, past, isFit, call, query }) {
     const runs = this.#chosenRuns().filter(isFit), words = `${verb} ${plural(runs.length, "run")}`;
     if (runs.length > 1 && !(await confirmed({ title: `${words}?`, text: "What they have recorded is kept.", go: words }))) return;
+    this.isBusy.value = true;
     const queue = [...runs], since = new Date(Date.now() - MARGIN_MS).toISOString();
     /** @type {string[]} */
     const problems = [];
@@ -69,6 +72,7 @@ export class BulkBar {
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    this.isBusy.value = false;
     if (problems.length) return void (this.outcome.value = { words: `${verb}: ${plural(problems.length, "run")} of ${runs.length} refused. ${problems[0]}` });
     this.chosen.value = new Set();
     this.outcome.value = { words: `${plural(runs.length, "run")} ${past}`, href: addressOf("/board", {}, query(since)) };
@@ -76,8 +80,8 @@ export class BulkBar {
 }
 
 /** @type {(run: any) => boolean} */
-function isOpen({ status }) {
-  return !OVER.has(status);
+function isOpen({ status, principal }) {
+  return !OVER.has(status) && mayStop(principal);
 }
 
 /** @type {(run: any) => boolean} */

@@ -26,7 +26,7 @@ export function byRun(/** @type {any[]} */ questions) {
  * @returns {Doing}
  */
 export function doingOf(run, questions = [], now = Date.now()) {
-  if (run.status === "running") return { words: [run.attempt > 1 && `attempt ${run.attempt}`, run.steps ? `${plural(run.steps, "call")} so far` : "its first call"].filter(Boolean).join(", "), left: "", isAsked: false };
+  if (run.status === "running") return { words: run.steps ? `${plural(run.steps, "call")} so far` : "its first call", left: "", isAsked: false };
   const [question, ...others] = isAsking(run) ? questions : [];
   if (!question) return { words: whyOf(run), left: "", isAsked: isAsking(run) };
   const words = question.kind === "unknown" ? `Did ${question.name} take effect?` : sentenceOf(question);

@@ -60,9 +60,8 @@ export function open(/** @type {any} */ app) {
     title: "Fleet",
     element: h("div.view-frame.view-fleet", {}, h("header.view-head", {}, h("h1", {}, "The fleet"), lengths(length), line.element), h("div.view-scroll", {}, new Vitals(app.feed.board).element, h("div.columns", {}, h("div.main", {}, main), h("aside.side", { "aria-label": "Causes, parts and checks" }, side)))),
     show: (/** @type {import("../../router.js").Route} */ { query }) => {
-      if (!Object.hasOwn(LENGTHS, query.in)) return;
-      isChosen = true;
-      length.value = query.in;
+      isChosen = Object.hasOwn(LENGTHS, query.in);
+      length.value = isChosen ? query.in : DEFAULT;
     },
   };
 }

@@ -6,7 +6,7 @@ import { fill, h, icon, say } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 import { addressOf, threadHash } from "../../router.js";
 import { newKey, retryRun, stopRun } from "../../services/api.js";
-import { mayStop, ownerOf, threadKey } from "../../state/me.js";
+import { isMe, mayStop, ownerOf, threadKey } from "../../state/me.js";
 import { OVER } from "../../state/story.js";
 import { byWords, errorWords, stateWords } from "../../state/words.js";
 import { confirmed } from "../../ui/Confirm.js";
@@ -83,7 +83,7 @@ function missing(/** @type {any} */ error) {
 /** @type {(run: any, facts: import("../../state/timeline.js").RunFacts) => any} */
 function whyOf({ status, reason, detail, approvals }, { error: last, stoppedBy }) {
   if (status === "failed" || status === "dead") return Notice({ text: last?.message ?? "The run gave no reason.", code: last?.code ?? reason });
-  if (status === "cancelled") return h("p.run-why", {}, `Stopped ${byWords({ by: stoppedBy, mine: false })}`.trim(), ".");
+  if (status === "cancelled") return h("p.run-why", {}, `Stopped ${byWords({ by: stoppedBy, mine: isMe(stoppedBy) })}`.trim(), ".");
   return !OVER.has(status) && detail && !approvals?.length && h("p.run-why", {}, visible(detail));
 }
 

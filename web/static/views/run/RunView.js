@@ -112,7 +112,7 @@ function showRun(app, element, runId, queryOf) {
       related: () => RelatedRuns(app, runId),
       compare: () => Comparison(runId, otherId),
     });
-    const content = contents[tab]?.() ?? h("div.run-columns", {}, h("div.run-main", {}, questions.element, graph, timeline.element), panel.element);
+    const content = (Object.hasOwn(contents, tab) ? contents[tab]() : h("div.run-columns", {}, h("div.run-main", {}, questions.element, graph, timeline.element), panel.element));
     fill(body, tabs(runId, tab, changes, () => events.length), content);
   });
   fill(element, head.element, body);
