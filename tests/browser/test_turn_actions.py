@@ -325,7 +325,7 @@ def is_the_only_turn(visitor: Visitor) -> None:
 
 def _reads_as_an_answer(turn: Locator, words: str) -> None:
     expect(turn.locator(".text")).to_contain_text(words, timeout=PATIENCE_MS)
-    expect(turn.locator(".passing")).to_contain_text("assistant was asked")
+    expect(turn.locator(".passing")).to_contain_text("Assistant was asked")
     expect(turn.locator(".text")).to_have_count(1)
     expect(turn.locator(".tool:visible")).to_have_count(0)
 
