@@ -88,7 +88,7 @@ export class TalkView {
   /** Show the agents and workflows that were read, also in what has been said. */
   showCatalogue() {
     this.agent.showAgents();
-    for (const story of this.conversation.stories) this.chat.touch(story, []);
+    for (const story of this.conversation.stories) this.chat.touch(story, story.items.filter(({ kind }) => kind === "child")); // it has an agent's name
   }
 
   #chatCallbacks() {
