@@ -61,9 +61,8 @@ def lost(workers: Iterable[Worker]) -> Verdicts:
     """Yield a warning if workers of the last hour ended without a word."""
     names = [f"{visible(worker['host'])} process {worker['pid']}" for worker in workers if worker["state"] == "lost"]
     if names:
-        examples = ", ".join(names[:MOST_NAMED]) + (
-            f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
-        )
+        others = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
+        examples = ", ".join(names[:MOST_NAMED]) + others
         what = "worker was" if len(names) == 1 else "workers were"
         yield warn(
             f"{len(names)} {what} lost within an hour ({examples}): killed, out of memory, or cut off. Others "

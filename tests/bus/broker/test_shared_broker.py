@@ -13,6 +13,7 @@ from bus.broker.celery_config import celery_config, queue_of
 from bus.celery_app import Publisher
 from bus.messages.run_agent import RunAgentMessage
 from config.settings import Settings
+from tests.conftest import need
 from web.doctor.queues import waiting
 
 MESSAGE = RunAgentMessage(run_id="run_1", agent_id="assistant", thread_id="thr_1")
@@ -22,12 +23,12 @@ RABBITMQ = os.environ.get("RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672//")
 
 @pytest.fixture
 def rabbitmq() -> Iterator[Connection]:
-    """A connection to the RabbitMQ of this machine; where none runs, the test is skipped."""
+    """A connection to the RabbitMQ of this machine; where none runs, the test is skipped, and fails in CI."""
     with Connection(RABBITMQ, connect_timeout=2) as connection:
         try:
             connection.ensure_connection(max_retries=1, timeout=2)
         except Exception as error:
-            pytest.skip(f"no RabbitMQ at {RABBITMQ.rpartition('@')[2]} ({type(error).__name__})")
+            need(None, f"a RabbitMQ at {RABBITMQ.rpartition('@')[2]} ({type(error).__name__})")
         yield connection
 
 

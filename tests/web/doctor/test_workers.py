@@ -10,7 +10,7 @@ from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.settings.project import own_version
 from tests.web.doctor.conftest import only, verdicts
-from web.doctor.workers import check_workers, clocks, connections, own_skew_ms
+from web.doctor.workers import check_workers, clocks, connections, lost, own_skew_ms
 
 
 def test_several_workers_of_one_machine_are_fine_on_sqlite(settings, alive):
@@ -40,6 +40,14 @@ def test_a_worker_that_was_killed_is_reported_for_an_hour(settings, database, al
     verdict, sentence = only(check_workers(settings))
 
     assert (verdict, "1 worker was lost within an hour (alpha process 7)" in sentence) == ("warn", True)
+
+
+def test_of_many_lost_workers_five_are_named():
+    ((verdict, sentence),) = lost([{"host": "alpha", "pid": pid, "state": "lost"} for pid in range(7)])
+
+    assert verdict == "warn"
+    assert sentence.startswith("7 workers were lost within an hour (alpha process 0, ")
+    assert "alpha process 4 and 2 others)" in sentence
 
 
 def test_a_worker_of_another_release_is_reported(settings, alive):

@@ -10,7 +10,8 @@ import { RunTurn } from "./RunTurn.js";
 export class ChildRun {
   /** @type {any} */
   #feed = null;
-  #end = useTicker(() => this.look());
+  #tick = () => this.look();
+  #end = () => {};
 
   /** @param {any} item @param {any} parent the story of the run that started it, for the same principal @param {{nameOf: any, fleet: any}} words */
   constructor({ child_run_id: runId, agent }, { principal }, words) {
@@ -28,6 +29,7 @@ export class ChildRun {
       this.#feed = null;
       if (!this.element.isConnected) this.#end();
     } else if (!this.#feed) {
+      this.#end = /** @type {any} */ (useTicker(this.#tick));
       this.story.lost = null;
       this.#feed = runFeed(this.story.run_id, { cursor: this.story.cursor, onEvent: (/** @type {any} */ { data }) => this.#take(data), onState: (/** @type {any} */ state) => this.#note(state) }).start();
     }
