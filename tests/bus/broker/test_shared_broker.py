@@ -65,6 +65,7 @@ def test_in_memory_a_wake_up_waits_in_the_queue_of_its_deployment(settings: Sett
     assert counts == [1, 2]
 
 
+@pytest.mark.parity  # it connects to a real RabbitMQ
 def test_on_rabbitmq_two_deployments_do_not_get_each_others_messages(
     settings: Settings, deployment: str, rabbitmq: Connection
 ) -> None:
