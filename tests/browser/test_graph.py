@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 FAINT_TEXTS = (Path(__file__).parent / "contrast.js").read_text()
 SHOW = """
-  const { GraphView } = await import("/static/graph/view.js");
+  const { GraphView } = await import("/static/views/graph/GraphView.js");
   window.story = { run_id: "run_1", agent: "triage", items: [], ...given };
   window.view = new GraphView(window.story);
   document.querySelector(".turns").replaceChildren(window.view.element);

@@ -252,7 +252,7 @@ def test_a_long_line_of_the_stream_is_looked_through_once(page: Visitor, size: i
 def test_a_structured_answer_is_read_without_a_freeze(page: Visitor, answer: str) -> None:
     took = page.module(
         """
-        const { TextItem } = await import("/static/components/TextItem.js");
+        const { TextItem } = await import("/static/views/story/TextItem.js");
         const begun = performance.now();
         const item = new TextItem();
         item.update({ text: given, closed: true });
@@ -269,7 +269,7 @@ def test_a_long_answer_that_comes_at_once_is_drawn_in_pieces_of_a_frame(page: Vi
     """Each frame takes as long as its piece, on a machine of any speed."""
     lengths = page.module(
         """
-        const { TextItem } = await import("/static/components/TextItem.js");
+        const { TextItem } = await import("/static/views/story/TextItem.js");
         const item = new TextItem();
         document.body.append(item.element);
         const growing = () => !item.element.querySelector(".prose:not(.is-growing)");

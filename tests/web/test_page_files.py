@@ -103,7 +103,7 @@ def test_a_shell_names_each_file_by_its_content(door, path: str) -> None:
 
     assert {"/static/index.js", "/static/late.js", "/static/vendor/uPlot/uPlot.esm.js"} < set(imports)
     assert imports["/static/style/graph.css"] == imports["/static/style/run.css"]
-    assert "/static/graph/view.js" not in imports  # a part of late.js
+    assert "/static/views/graph/GraphView.js" not in imports  # a part of late.js
     for url, answer in answers.items():
         assert url.endswith(f"?v={hashlib.sha256(answer.data).hexdigest()[:VERSION_CHARS]}")
         assert answer.headers["Cache-Control"] == "max-age=31536000, immutable"

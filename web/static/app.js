@@ -1,5 +1,5 @@
-import { App } from "./pages/App.js";
-import { enter } from "./pages/Entry.js";
+import { App } from "./views/shell/App.js";
+import { enter } from "./views/shell/Entry.js";
 import { takeToken } from "./services/credential.js";
 
 takeToken();

@@ -12,9 +12,9 @@ from tests.web.page.workflows import LOOPS, Workflow, random_workflow, workflow
 
 pytestmark = pytest.mark.parity
 
-LAYOUT = "const { layout } = await import(`${page}/graph/layout.js`); return argument.map((each) => layout(each));"
+LAYOUT = "const { layout } = await import(`${page}/state/graphLayout.js`); return argument.map((each) => layout(each));"
 BODIES = """
-  const { bodiesOf } = await import(`${page}/graph/layout.js`);
+  const { bodiesOf } = await import(`${page}/state/graphLayout.js`);
   return Object.fromEntries([...bodiesOf(argument.nodes, argument.edges)].map(([id, body]) => [id, [...body].sort()]));
 """
 RANDOM = [random_workflow(seed) for seed in range(20)]

@@ -12,12 +12,12 @@ from tests.web.page.workflows import LOOPS, Workflow, workflow
 pytestmark = pytest.mark.parity
 
 STATE = """
-  const { graphState } = await import(`${page}/graph/state.js`);
+  const { graphState } = await import(`${page}/state/graphState.js`);
   const { nodes, edges } = graphState(argument.workflow, argument.story);
   return { nodes: Object.fromEntries(nodes), edges };
 """
 ITEMS = """
-  const { itemList } = await import(`${page}/graph/state.js`);
+  const { itemList } = await import(`${page}/state/graphState.js`);
   return itemList(argument.workflow, argument.story, argument.id);
 """
 FOLD = """
@@ -27,7 +27,7 @@ FOLD = """
   return story.nodes;
 """
 WAITS = "return (await import(`${page}/state/words.js`)).waitWords(argument);"
-CALLS = "return (await import(`${page}/graph/calls.js`)).graphOfCalls(argument);"
+CALLS = "return (await import(`${page}/state/graphOfCalls.js`)).graphOfCalls(argument);"
 CHOICE = workflow(
     "start choose",
     "choose pay branch-0",

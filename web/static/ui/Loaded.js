@@ -1,5 +1,5 @@
 // @ts-check
-import { Notice } from "../components/Notice.js";
+import { Notice } from "./Notice.js";
 import { fill, h } from "../dom/h.js";
 import { watch } from "../dom/live.js";
 import { errorWords } from "../state/words.js";

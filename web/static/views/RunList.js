@@ -1,8 +1,8 @@
 // @ts-check
 // The last runs that a query names, as a short table with a link to all of them.
 
-import { LoadingIndicator } from "../components/LoadingIndicator.js";
-import { Notice } from "../components/Notice.js";
+import { LoadingIndicator } from "../ui/LoadingIndicator.js";
+import { Notice } from "../ui/Notice.js";
 import { ago, duration, exactly } from "../dom/format.js";
 import { fill, h, icon } from "../dom/h.js";
 import { signal, watch } from "../dom/live.js";

@@ -1,8 +1,8 @@
 // @ts-check
 // What the views of agents, tools, workflows and observers share: a list, and beside it the chosen thing.
 
-import { LoadingIndicator } from "../components/LoadingIndicator.js";
-import { Notice } from "../components/Notice.js";
+import { LoadingIndicator } from "../ui/LoadingIndicator.js";
+import { Notice } from "../ui/Notice.js";
 import { count } from "../dom/format.js";
 import { fill, h, say } from "../dom/h.js";
 import { each, signal, watch } from "../dom/live.js";

@@ -1,8 +1,8 @@
 // @ts-check
 // The views beside the conversation: each is loaded when it is first shown, and ends when another place is.
 
-import { LoadingIndicator } from "../components/LoadingIndicator.js";
-import { Notice } from "../components/Notice.js";
+import { LoadingIndicator } from "../ui/LoadingIndicator.js";
+import { Notice } from "../ui/Notice.js";
 import { h } from "../dom/h.js";
 import { scope } from "../dom/live.js";
 import { addStyles } from "../dom/styles.js";

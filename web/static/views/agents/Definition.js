@@ -1,8 +1,8 @@
 // @ts-check
 // What an agent's definition says, as it serves now: model, instructions, tools, limits, labels.
 
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
-import { Notice } from "../../components/Notice.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { Notice } from "../../ui/Notice.js";
 import { count } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { asJson } from "../../dom/json.js";

@@ -1,7 +1,7 @@
 // @ts-check
 // Which version new runs get: promote one, let a canary take a share, take the last promotion back. Each asks before.
 
-import { Notice } from "../../components/Notice.js";
+import { Notice } from "../../ui/Notice.js";
 import { count } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";

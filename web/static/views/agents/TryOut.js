@@ -1,7 +1,7 @@
 // @ts-check
 // One input, two runs: the version that serves beside another one, both answers live.
 
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
 import { count } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";

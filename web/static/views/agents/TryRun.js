@@ -1,8 +1,8 @@
 // @ts-check
 // One run of a try-out, followed until its end.
 
-import { Notice } from "../../components/Notice.js";
-import { RunTurn } from "../../components/RunTurn.js";
+import { Notice } from "../../ui/Notice.js";
+import { RunTurn } from "../story/RunTurn.js";
 import { fill, h } from "../../dom/h.js";
 import { onEnd } from "../../dom/live.js";
 import { threadHash } from "../../router.js";

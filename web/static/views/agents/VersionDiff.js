@@ -1,8 +1,8 @@
 // @ts-check
 // What differs between two versions: the fields, and in each the lines.
 
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
-import { Notice } from "../../components/Notice.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { Notice } from "../../ui/Notice.js";
 import { count, plural } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";

@@ -1,8 +1,8 @@
 // @ts-check
 // The versions of an agent: when each was first seen, who promoted which, what differs between two of them.
 
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
-import { Notice } from "../../components/Notice.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { Notice } from "../../ui/Notice.js";
 import { ago, count, exactly } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";

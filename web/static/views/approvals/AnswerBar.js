@@ -1,6 +1,6 @@
 // @ts-check
-import { AnswerField, MeaningList, ScopeField, TAKE } from "../../components/AnswerField.js";
-import { Notice } from "../../components/Notice.js";
+import { AnswerField, MeaningList, ScopeField, TAKE } from "../../ui/AnswerField.js";
+import { Notice } from "../../ui/Notice.js";
 import { fill, h, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { newKey, sendConfirm } from "../../services/api.js";

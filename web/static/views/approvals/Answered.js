@@ -1,5 +1,5 @@
 // @ts-check
-import { Notice } from "../../components/Notice.js";
+import { Notice } from "../../ui/Notice.js";
 import { ago, exactly } from "../../dom/format.js";
 import { fill, h, icon } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";

@@ -1,7 +1,7 @@
 // @ts-check
 // What a question is about and the answers to it: in the approvals beside their list, and in the view of a run.
 
-import { ArgumentList } from "../../components/ArgumentList.js";
+import { ArgumentList } from "../../ui/ArgumentList.js";
 import { deadline, ticking } from "../../dom/format.js";
 import { fill, h, icon, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";

@@ -1,13 +1,13 @@
 // @ts-check
 // The approvals: what waits for a person and the question that is chosen, what was answered, what holds for later calls.
 
-import { LineState } from "../../components/LineState.js";
+import { LineState } from "../../ui/LineState.js";
 import { count } from "../../dom/format.js";
 import { fill, h, say } from "../../dom/h.js";
 import { onEnd, signal, watch } from "../../dom/live.js";
 import { addStyles } from "../../dom/styles.js";
 import { visible } from "../../dom/visible.js";
-import { useTicker } from "../../hooks/useTicker.js";
+import { useTicker } from "../../dom/useTicker.js";
 import { addressOf } from "../../router.js";
 import { mayAnswer } from "../../state/inbox.js";
 import { Answered } from "./Answered.js";

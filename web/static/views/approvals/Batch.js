@@ -1,7 +1,7 @@
 // @ts-check
 // Several calls of one tool, decided about together: all of them with all their arguments, and two answers.
 
-import { Notice } from "../../components/Notice.js";
+import { Notice } from "../../ui/Notice.js";
 import { fill, h, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";

@@ -1,5 +1,5 @@
 // @ts-check
-import { Notice } from "../../components/Notice.js";
+import { Notice } from "../../ui/Notice.js";
 import { copyButton } from "../../dom/copyButton.js";
 import { deadline } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";

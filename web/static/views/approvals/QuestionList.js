@@ -1,5 +1,5 @@
 // @ts-check
-import { Notice } from "../../components/Notice.js";
+import { Notice } from "../../ui/Notice.js";
 import { exactly } from "../../dom/format.js";
 import { h, icon, say } from "../../dom/h.js";
 import { each, watch } from "../../dom/live.js";

@@ -1,7 +1,7 @@
 // @ts-check
 // The list of open questions, and beside it the chosen one, several chosen ones, or how one was answered.
 
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
 import { fill, h } from "../../dom/h.js";
 import { each, signal, watch } from "../../dom/live.js";
 import { addressOf } from "../../router.js";

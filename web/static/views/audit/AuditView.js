@@ -1,8 +1,8 @@
 // @ts-check
 // The audit log of the tenant: who did what to what, found by its fields, and whether the chain is whole.
 
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
-import { Notice } from "../../components/Notice.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { Notice } from "../../ui/Notice.js";
 import { count } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { asJson } from "../../dom/json.js";

@@ -1,12 +1,12 @@
 // @ts-check
 // The board: every run that is on, by what to do about it; or the runs that a filter names.
 
-import { Board } from "../../components/Board.js";
-import { LineState } from "../../components/LineState.js";
-import { Notice } from "../../components/Notice.js";
+import { Board } from "./Board.js";
+import { LineState } from "../../ui/LineState.js";
+import { Notice } from "../../ui/Notice.js";
 import { fill, h } from "../../dom/h.js";
 import { onEnd, signal, watch } from "../../dom/live.js";
-import { useTicker } from "../../hooks/useTicker.js";
+import { useTicker } from "../../dom/useTicker.js";
 import { addressOf } from "../../router.js";
 import { lanesOf } from "../../state/board.js";
 import { filterOf, problemsOf, textOf } from "../../state/filter.js";

@@ -4,7 +4,7 @@
 import { plural } from "../../dom/format.js";
 import { h, say } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
-import { whyOf } from "../../components/RunCard.js";
+import { whyOf } from "./RunCard.js";
 import { isAsking } from "../../state/filter.js";
 import { lasting, sentenceOf } from "../../state/inbox.js";
 

@@ -5,7 +5,7 @@ import { cost, count, duration, plural } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
-import { withCode } from "../../components/Notice.js";
+import { withCode } from "../../ui/Notice.js";
 import { addressOf } from "../../router.js";
 import { highest, LENGTHS, seriesOf, sumOf } from "../../state/metrics.js";
 import { Plot } from "../../ui/Plot.js";

@@ -4,7 +4,7 @@ import { count, plural } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
-import { sentence, withCode } from "../../components/Notice.js";
+import { sentence, withCode } from "../../ui/Notice.js";
 
 /** What the server's checks found, the worst first, each with its command to copy. */
 export class DoctorSays {

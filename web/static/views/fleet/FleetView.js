@@ -1,7 +1,7 @@
 // @ts-check
 // The fleet: what executes the runs, how much waits for it, what happened within a day, and what to do about it.
 
-import { LineState } from "../../components/LineState.js";
+import { LineState } from "../../ui/LineState.js";
 import { fill, h, say } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";
 import { addStyles } from "../../dom/styles.js";

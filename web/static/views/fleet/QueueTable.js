@@ -3,7 +3,7 @@ import { count, plural, ticking } from "../../dom/format.js";
 import { fill, h, say } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
-import { withCode } from "../../components/Notice.js";
+import { withCode } from "../../ui/Notice.js";
 import { addressOf } from "../../router.js";
 import { SmallTable } from "../../ui/SmallTable.js";
 

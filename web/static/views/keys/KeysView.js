@@ -1,8 +1,8 @@
 // @ts-check
 // The API keys of the tenant: which there are, a new one whose text is shown once, and the end of one.
 
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
-import { Notice } from "../../components/Notice.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { Notice } from "../../ui/Notice.js";
 import { ago, count, exactly } from "../../dom/format.js";
 import { fill, h, icon } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";

@@ -1,5 +1,5 @@
 // @ts-check
-import { Notice } from "../../components/Notice.js";
+import { Notice } from "../../ui/Notice.js";
 import { copyButton } from "../../dom/copyButton.js";
 import { fill, h, icon } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";

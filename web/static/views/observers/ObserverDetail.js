@@ -1,7 +1,7 @@
 // @ts-check
 // One observer: its state, what to do about it, who feeds it, and its failed deliveries.
 
-import { Notice } from "../../components/Notice.js";
+import { Notice } from "../../ui/Notice.js";
 import { copyButton } from "../../dom/copyButton.js";
 import { ago, count, exactly, plural } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";

@@ -2,7 +2,7 @@
 // The graph of a workflow's run, as the conversation draws it.
 
 import { watch } from "../../dom/live.js";
-import { GraphView } from "../../graph/view.js";
+import { GraphView } from "../graph/GraphView.js";
 import { applyEvent, newStory } from "../../state/story.js";
 
 /** @type {(run: any, events: any[], changes: import("../../dom/live.js").Signal<number>) => HTMLElement} */

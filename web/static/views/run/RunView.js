@@ -1,12 +1,12 @@
 // @ts-check
 // One run: what it needs from a person, its timeline, the chosen step, and its events as they are.
 
-import { LineState } from "../../components/LineState.js";
+import { LineState } from "../../ui/LineState.js";
 import { count, ticking, took } from "../../dom/format.js";
 import { fill, h, say } from "../../dom/h.js";
 import { onEnd, signal, watch } from "../../dom/live.js";
 import { addStyles } from "../../dom/styles.js";
-import { useTicker } from "../../hooks/useTicker.js";
+import { useTicker } from "../../dom/useTicker.js";
 import { addressOf } from "../../router.js";
 import { getRun, getSteps, runFeed } from "../../services/api.js";
 import { resource } from "../../services/resource.js";

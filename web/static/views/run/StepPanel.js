@@ -1,5 +1,5 @@
 // @ts-check
-import { ArgumentList } from "../../components/ArgumentList.js";
+import { ArgumentList } from "../../ui/ArgumentList.js";
 import { copyButton } from "../../dom/copyButton.js";
 import { cost, duration, exactly, plural, tokens } from "../../dom/format.js";
 import { fill, h, say } from "../../dom/h.js";

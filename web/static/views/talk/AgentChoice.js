@@ -1,6 +1,6 @@
 // Whom the next message goes to: chosen on the start page or beside the field, and remembered.
 
-import { Welcome } from "../../components/Welcome.js";
+import { Welcome } from "./Welcome.js";
 import { threadHash } from "../../router.js";
 
 /** The agent of the conversation on the screen, or the one that is chosen for a new one. */

@@ -1,10 +1,10 @@
 // The conversation: what is typed, the thread on the screen, and its runs, which stream on while another view is shown.
 
-import { ChatWindow } from "../../components/ChatWindow.js";
-import { Composer } from "../../components/Composer.js";
+import { ChatWindow } from "./ChatWindow.js";
+import { Composer } from "./Composer.js";
 import { paintSoon } from "../../dom/paint.js";
-import { Conversation } from "../../hooks/useConversation.js";
-import { useRate } from "../../hooks/useRate.js";
+import { Conversation } from "../../state/useConversation.js";
+import { useRate } from "../../state/useRate.js";
 import { threadHash, threadOfRoute } from "../../router.js";
 import { fleetOf } from "../../state/fleet.js";
 import { ownerOf, threadOf } from "../../state/me.js";
@@ -64,7 +64,7 @@ export class TalkView {
   // What the buttons of a turn do is loaded when one is first pressed.
   act = async (...given) => {
     try {
-      const { useTurnActions } = await import("../../hooks/useTurnActions.js");
+      const { useTurnActions } = await import("../../state/useTurnActions.js");
       this.acts ??= useTurnActions(this.conversation, { onFork: (threadId) => { location.hash = threadHash(threadId); } });
     } catch (error) {
       return void this.chat.complain(error);

@@ -1,9 +1,9 @@
 // @ts-check
 // A form made of a tool's schema: it calls the tool as a run without a model, or gives the arguments as JSON.
 
-import { LLMResponse } from "../../components/LLMResponse.js";
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
-import { Notice } from "../../components/Notice.js";
+import { LLMResponse } from "../story/LLMResponse.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { Notice } from "../../ui/Notice.js";
 import { copyButton } from "../../dom/copyButton.js";
 import { duration } from "../../dom/format.js";
 import { fill, h, icon } from "../../dom/h.js";

@@ -1,7 +1,7 @@
 // @ts-check
 // One tool: what it does and changes, who uses it, what it takes, and its last calls.
 
-import { Notice } from "../../components/Notice.js";
+import { Notice } from "../../ui/Notice.js";
 import { duration, plural, ticking } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { asJson } from "../../dom/json.js";

@@ -6,11 +6,11 @@ import { fill, h, say } from "../../dom/h.js";
 import { asJson } from "../../dom/json.js";
 import { addStyles } from "../../dom/styles.js";
 import { visible } from "../../dom/visible.js";
-import { Edges } from "../../graph/Edges.js";
-import { layout } from "../../graph/layout.js";
-import { NodeBox } from "../../graph/NodeBox.js";
-import { Pane } from "../../graph/Pane.js";
-import { signOf, typeWords } from "../../graph/signs.js";
+import { Edges } from "../graph/Edges.js";
+import { layout } from "../../state/graphLayout.js";
+import { NodeBox } from "../graph/NodeBox.js";
+import { Pane } from "../graph/Pane.js";
+import { signOf, typeWords } from "../graph/signs.js";
 
 const AHEAD = { status: "ahead" };
 const ON_ERROR = /** @type {Record<string, string>} */ ({ fail: "the run fails", continue: "the run continues", branch: "its edges with “error” are followed" });

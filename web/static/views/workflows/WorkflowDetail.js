@@ -1,9 +1,9 @@
 // @ts-check
 // One workflow: its graph, the form that starts it, and its last runs.
 
-import { LoadingIndicator } from "../../components/LoadingIndicator.js";
-import { Notice } from "../../components/Notice.js";
-import { WorkflowForm } from "../../components/WorkflowForm.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { Notice } from "../../ui/Notice.js";
+import { WorkflowForm } from "./WorkflowForm.js";
 import { count } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { signal, watch } from "../../dom/live.js";

@@ -1,0 +1,119 @@
+import { threadKey } from "../../state/me.js";
+import { fill, h, say } from "../../dom/h.js";
+import { paintSoon } from "../../dom/paint.js";
+import { count } from "../../dom/format.js";
+import { LANES } from "../../state/board.js";
+import { LineState } from "../../ui/LineState.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { RunCard } from "./RunCard.js";
+
+const TITLES = { questions: "Need a person", running: "Running", waiting: "Waiting", failed: "Failed in 24 hours", ended: "Ended" };
+// What the rest of a lane is listed with.
+const STATUS = { questions: "waiting", running: "running", waiting: "open", failed: "failed", ended: "succeeded" };
+const MOST = { questions: 40, running: 20, waiting: 20, failed: 20, ended: 40 };
+
+/** The call board: every run as a card, in lanes by state. */
+export class Board {
+  #cards = new Map();
+  #lanes = {};
+  #rates = null;
+
+  /** @param {any} given how to read the board, and what a card needs: `nameOf`, and more where it does not stand beside the conversation */
+  constructor({ board, onRetry, ...given }) {
+    Object.assign(this, { board, given });
+    this.line = new LineState({ onRetry });
+    this.lanes = h("div.lanes");
+    this.empty = h("div.board-empty", {}, LoadingIndicator("Reading the board"));
+    const [questions, running, waiting, failed, ended] = LANES.map((name) => this.#lane(name));
+    this.lanes.append(questions, running, waiting, h("div.lane-pair", {}, failed, ended));
+    this.element = h("aside.board", { id: "board", "aria-label": "The board" }, h("header.board-head", {}, h("h2", {}, "The board"), this.line.element), this.empty, this.lanes);
+    this.lanes.hidden = true;
+  }
+
+  /** Draw what the board state holds, with the next frame. */
+  update() {
+    paintSoon(this.#paint);
+  }
+
+  showLine(state) {
+    this.line.show(state, `${count(this.board().open)} open`);
+  }
+
+  tick() {
+    for (const card of this.#cards.values()) if (card.run.status === "running" || !card.run.ended_at) card.tick();
+  }
+
+  /** Show the liveliness of the run being watched. */
+  drawRate(runId, counts) {
+    if (this.#rates && this.#rates !== runId) this.#cards.get(this.#rates)?.drawRate([]);
+    this.#rates = runId;
+    this.#cards.get(runId)?.drawRate(counts);
+  }
+
+  /** Mark the cards of the thread on screen. */
+  mark(threadId) {
+    this.marked = threadId;
+    for (const card of this.#cards.values()) card.element.classList.toggle("is-here", threadKey(card.run.thread_id, card.run.principal) === threadId);
+  }
+
+  /** Move the focus to the next (1) or previous (-1) card. */
+  step(by) {
+    const cards = [...this.lanes.querySelectorAll("a.run")];
+    const next = cards[Math.min(cards.length - 1, Math.max(0, cards.indexOf(document.activeElement) + by))];
+    next?.focus();
+  }
+
+  #lane(name) {
+    const title = TITLES[name];
+    const total = h("span.total");
+    const cards = h("div.cards");
+    const more = h("p.more", { hidden: true });
+    const element = h("section.lane", { dataset: { lane: name }, "aria-label": title }, h("h3.caps", {}, h("span", {}, title), total), cards, more);
+    this.#lanes[name] = { element, total, cards, more };
+    return element;
+  }
+
+  #paint = () => {
+    const lanes = this.board().lanes();
+    const some = this.board().size > 0;
+    this.lanes.hidden = !some;
+    this.empty.hidden = some;
+    if (!some) fill(this.empty, h("p", {}, "No runs yet."), h("p.faint", {}, "Ask an agent something, or start one from a terminal:"), h("pre", {}, "./callboard run assistant \"What is 17 * 23?\""));
+    const kept = new Set();
+    for (const name of LANES) this.#fillLane(name, lanes[name], kept);
+    for (const id of this.#cards.keys()) if (!kept.has(id)) this.#drop(id);
+    this.mark(this.marked);
+    this.showLine(this.line.state);
+  };
+
+  #fillLane(name, runs, kept) {
+    const { element, total, cards, more } = this.#lanes[name];
+    const number = this.board().total(name) ?? runs.length;
+    say(total, name === "ended" ? "latest" : count(number));
+    // Without questions and failures their headings would be noise.
+    element.hidden = !runs.length && (name === "questions" || name === "failed");
+    const shown = runs.slice(0, MOST[name]);
+    let place = cards.firstElementChild;
+    for (const run of shown) {
+      kept.add(run.run_id);
+      const element = this.#cardOf(run).element;
+      if (element === place) place = place.nextElementSibling;
+      else cards.insertBefore(element, place);
+    }
+    more.hidden = number <= shown.length || name === "ended";
+    const way = this.given.hrefOf ? "in the table" : `./callboard runs --status ${STATUS[name]}`;
+    say(more, `and ${count(number - shown.length)} more: ${way}`);
+  }
+
+  #cardOf(run) {
+    let card = this.#cards.get(run.run_id);
+    if (!card) this.#cards.set(run.run_id, (card = new RunCard(this.given)));
+    card.update(run);
+    return card;
+  }
+
+  #drop(id) {
+    this.#cards.get(id).element.remove();
+    this.#cards.delete(id);
+  }
+}

@@ -1,0 +1,163 @@
+import { fill, h } from "../../dom/h.js";
+import { cost, count, duration, plural, tokens } from "../../dom/format.js";
+import { visible } from "../../dom/visible.js";
+import { getItemSteps, getNodeSteps } from "../../services/api.js";
+import { errorWords } from "../../state/words.js";
+import { LLMResponse } from "../story/LLMResponse.js";
+import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
+import { Notice } from "../../ui/Notice.js";
+import { graphState, itemList } from "../../state/graphState.js";
+import { markOf, signOf, typeWords } from "./signs.js";
+import { countWords, statusWords } from "./words.js";
+
+const MOST_ITEMS = 200;
+const MOST_CHARS = 60_000;
+
+/** What a node got, gave and how it went, for each of its attempts; of a FOR_EACH and its body the items, failed ones first. */
+export class NodePanel {
+  #id = null;
+  #scope = null;
+  #status = "";
+  #shown = "";
+  #steps = null;
+  #error = null;
+
+  constructor(workflow, story, { onClose }) {
+    Object.assign(this, { workflow, story, onClose });
+    this.element = h("section.node-panel", { hidden: true, onkeydown: (event) => this.#key(event) });
+  }
+
+  /** Show a node; of one in a body, the item of `scope`, whose `status` its step may know alone. */
+  open(id, scope = null, status = "ahead") {
+    const isSame = this.#id === id && this.#scope === scope;
+    Object.assign(this.element, { hidden: false });
+    this.element.setAttribute("aria-label", `Node ${id}`);
+    this.#id = id;
+    this.#scope = scope;
+    this.#status = status;
+    if (!isSame) this.#steps = this.#error = null;
+    this.#shown = "";
+    this.update();
+  }
+
+  /** Show what has changed, and read the steps again where the node has gone on. */
+  update() {
+    if (!this.#id) return;
+    const node = this.workflow.nodes.find(({ id }) => id === this.#id);
+    const state = graphState(this.workflow, this.story).nodes.get(this.#id);
+    const items = this.#scope === null && (state.counts || state.loop) ? itemList(this.workflow, this.story, this.#id) : null;
+    const status = this.#scope === null ? state.status : itemList(this.workflow, this.story, this.#id).find(({ scope }) => scope === this.#scope)?.status ?? this.#status;
+    const key = JSON.stringify([this.#id, this.#scope, status, state.attempt, state.counts, items?.length]);
+    if (key === this.#shown) return;
+    this.#shown = key;
+    this.view = { node, state: { ...state, status }, items };
+    this.#paint();
+    if (status !== "ahead" && !items) this.#read(key, () => this.#stepsOf());
+    else if (state.total && !items.length) this.#read(key, () => getItemSteps(this.story.run_id, this.#id)); // of child runs
+  }
+
+  #stepsOf() {
+    // An item of a FOR_EACH has a step of its own, named by its scope.
+    const isItem = this.#scope?.split("/").at(-2) === this.#id;
+    const path = this.#scope === null ? this.#id : isItem ? this.#scope : `${this.#scope}/${this.#id}`;
+    return getNodeSteps(this.story.run_id, path);
+  }
+
+  async #read(key, read) {
+    try {
+      const steps = await read();
+      if (key !== this.#shown) return;
+      this.#steps = steps;
+      this.#error = null;
+    } catch (error) {
+      if (key !== this.#shown) return;
+      this.#error = error;
+    }
+    this.#paint();
+  }
+
+  #paint() {
+    const { node, state, items } = this.view;
+    const held = this.element.contains(document.activeElement);
+    fill(this.element, this.#header(node, state), this.#scope !== null && this.#back(), items ? this.#items(node, items, state) : this.#outcome(state));
+    if (held) this.element.querySelector("button")?.focus();
+  }
+
+  #header(node, state) {
+    return h("header", { dataset: { state: state.status } }, signOf(node.type), h("h3", {}, visible(node.label ?? node.id)), node.name && h("span", {}, visible(node.name)), h("span.faint", {}, typeWords(node.type)),
+      h("span.panel-state", {}, markOf(state.status), statusWords(state.status)), h("button.quiet", { type: "button", onclick: () => this.#close() }, "Close"));
+  }
+
+  #back() {
+    return h("p.panel-path", {}, h("button.quiet", { type: "button", onclick: () => this.open(this.#id) }, "All items"), h("span.faint", {}, itemWords(this.#scope)));
+  }
+
+  #items(node, items, state) {
+    const rows = items.length ? items : (this.#steps ?? []).map((step) => ({ scope: step.node, status: step.status }));
+    if (!rows.length) return h("p.faint", {}, state.total ? "Child runs work on its items; none is at its end." : "No item has come here.");
+    const row = ({ scope, status }) => h("li", {}, h("button.panel-item", { type: "button", dataset: { state: status }, onclick: () => this.open(node.id, scope, status) }, markOf(status), h("span", {}, itemWords(scope)), h("span.faint", {}, statusWords(status))));
+    return [
+      h("p.panel-facts", {}, countWords(state)),
+      h("ol.panel-items", { "aria-label": "Items" }, rows.slice(0, MOST_ITEMS).map(row)),
+      rows.length > MOST_ITEMS && h("p.faint", {}, `and ${count(rows.length - MOST_ITEMS)} more`),
+    ];
+  }
+
+  #outcome(state) {
+    if (state.status === "ahead") return h("p.faint", {}, "The run has not come here.");
+    if (state.status === "skipped") return h("p.faint", {}, "The run went another way.");
+    if (this.#error) return Notice({ text: errorWords(this.#error), code: this.#error.code });
+    if (!this.#steps) return LoadingIndicator("Loading");
+    const last = this.#steps.at(-1);
+    if (!last) return [errorOf({ error: state.status === "failed" && state.content }), h("p.faint", {}, "It has no step of its own: it passes on what it got.")];
+    return [h("p.panel-facts", {}, factsOf(last, this.#steps)), this.#steps.slice(0, -1).map(attempt), section("Error", errorOf(last)), section("Input", value(last.input)), section("Output", value(last.result))];
+  }
+
+  #close() {
+    const id = this.#id;
+    this.#id = null;
+    this.element.hidden = true;
+    this.onClose(id);
+  }
+
+  #key(event) {
+    if (event.key !== "Escape") return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.#close();
+  }
+}
+
+function factsOf(step, steps) {
+  const took = step.ended_at ? duration(Date.parse(step.ended_at) - Date.parse(step.started_at)) : "";
+  const { input_tokens: read, output_tokens: written } = step.usage ?? {};
+  const facts = [took, steps.length > 1 && plural(steps.length, "attempt"), written !== undefined && tokens(read ?? 0, written), step.cost_usd && cost(step.cost_usd), step.name];
+  return facts.filter(Boolean).map((fact) => visible(fact)).join(" · ");
+}
+
+// What an earlier attempt came to.
+function attempt(step) {
+  return h("details.panel-attempt", {}, h("summary", {}, `Attempt ${step.attempt}: ${step.status}`), errorOf(step), section("Output", value(step.result)));
+}
+
+function errorOf({ error }) {
+  if (!error) return null;
+  const { code, message } = typeof error === "object" ? error : { message: error };
+  return Notice({ text: message ?? code, code: message ? code : undefined });
+}
+
+function section(title, content) {
+  return content && h("section", {}, h("h4.caps", {}, title), content);
+}
+
+function value(data) {
+  if (data === null || data === undefined || data === "") return null;
+  if (typeof data === "object") return LLMResponse(data);
+  const text = String(data);
+  return h("pre", { tabindex: "0", dir: "auto" }, visible(text.slice(0, MOST_CHARS)) + (text.length > MOST_CHARS ? " …" : ""));
+}
+
+// Of `customers/3/orders/2` its numbers, as the terminal and the templates have them.
+function itemWords(scope) {
+  return `item ${scope.split("/").filter((_, i) => i % 2).join(" › ")}`;
+}

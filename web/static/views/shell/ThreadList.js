@@ -1,0 +1,101 @@
+import { fill, h } from "../../dom/h.js";
+import { ago, dayName } from "../../dom/format.js";
+import { paintSoon } from "../../dom/paint.js";
+import { visible } from "../../dom/visible.js";
+import { OVER } from "../../state/story.js";
+import { ownerWords } from "../../state/me.js";
+import { stateWords } from "../../state/words.js";
+import { threadHash } from "../../router.js";
+
+const MOST = 100;
+
+/** The conversations, by day, with a search over their titles and messages. */
+export class ThreadList {
+  #threads = null;
+  #current = null;
+  #error = null;
+  #shown = "";
+
+  constructor({ nameOf, runOf, onSearch, onRetry }) {
+    Object.assign(this, { nameOf, runOf, onRetry });
+    this.search = h("input.search", { type: "search", placeholder: "Search threads", "aria-label": "Search threads", oninput: onSearch });
+    this.list = h("nav.threads", { "aria-label": "Threads" });
+    this.element = h("div.thread-list", {}, this.search, this.list);
+    this.update();
+  }
+
+  /** What is searched for. */
+  get words() {
+    return this.search.value.trim();
+  }
+
+  show(threads) {
+    this.#threads = threads;
+    this.#error = null;
+    this.update();
+  }
+
+  fail(error) {
+    this.#error = error;
+    this.update();
+  }
+
+  mark(threadId) {
+    this.#current = threadId;
+    this.update();
+  }
+
+  update() {
+    paintSoon(this.#paint);
+  }
+
+  #paint = () => {
+    const found = this.#threads ?? [];
+    const key = JSON.stringify([this.#threads, this.#error?.code, this.#current, this.words, found.map((thread) => [this.nameOf(thread.agent), this.#stateOf(thread)])]);
+    if (key === this.#shown) return;
+    this.#shown = key;
+    const focused = this.list.contains(document.activeElement) && document.activeElement.getAttribute("href");
+    fill(this.list, found.length ? this.#days(found) : this.#nothing(this.words));
+    // The list is rebuilt; the link that had the focus gets it again.
+    if (focused) this.list.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+  };
+
+  // Returns [the state, its words] of the thread's open run, if it has one.
+  #stateOf(thread) {
+    if (!thread.open_run) return [];
+    const { status, reason } = this.runOf(thread.open_run) ?? { status: "running" };
+    return OVER.has(status) ? [] : [status, stateWords(status, reason)];
+  }
+
+  #days(threads) {
+    const days = Map.groupBy ? Map.groupBy(threads.slice(0, MOST), (thread) => dayName(thread.updated_at)) : groupByDay(threads.slice(0, MOST));
+    const more = threads.length >= MOST && h("p.faint.more", {}, "Search finds older threads by a word of their title or messages.");
+    return [[...days].map(([day, group]) => h("section", {}, h("h2.caps", {}, day), group.map((thread) => this.#link(thread)))), more];
+  }
+
+  #link(thread) {
+    const here = thread.thread_id === this.#current;
+    const [open, words] = this.#stateOf(thread);
+    const name = this.nameOf(thread.agent);
+    const title = visible(thread.title || "Untitled");
+    const by = visible(ownerWords(thread.principal));
+    const facts = words ? [words, name, by] : [name, by, ago(thread.updated_at)]; // the end of the line may be cut
+    return h("a.thread", { dataset: { open: open ?? "" }, href: threadHash(thread.thread_id), title, "aria-current": here ? "page" : null },
+      h("span.thread-title", {}, title), h("small", {}, facts.filter(Boolean).join(" · ")));
+  }
+
+  #nothing(words) {
+    if (this.#error) return h("p.faint", {}, "The threads could not be read. ", h("button.quiet", { type: "button", onclick: this.onRetry }, "Try again"));
+    if (!this.#threads) return h("p.faint", {}, "Loading…");
+    return h("p.faint", {}, words ? "No thread has these words in its title." : "Your conversations will appear here.");
+  }
+}
+
+function groupByDay(threads) {
+  const days = new Map();
+  for (const thread of threads) {
+    const day = dayName(thread.updated_at);
+    days.set(day, [...(days.get(day) ?? []), thread]);
+  }
+  return days;
+}

@@ -1,0 +1,202 @@
+import { fill, h, icon, say } from "../../dom/h.js";
+import { copyButton } from "../../dom/copyButton.js";
+import { duration, ticking } from "../../dom/format.js";
+import { useTicker } from "../../dom/useTicker.js";
+import { asJson, parseJson } from "../../dom/json.js";
+import { visible } from "../../dom/visible.js";
+import { isRows, structured } from "./LLMResponse.js";
+import { ArgumentList } from "../../ui/ArgumentList.js";
+
+const PREVIEW_LINES = 6;
+const MOST_SHOWN = 60_000;
+const SHOWN_LINES = 3;
+
+const LOOKS = {
+  running: ["running", "is-live"],
+  done: ["succeeded", "is-live"],
+  failed: ["failed", "is-bad"],
+  refused: ["refused", "is-wait"],
+  unknown: ["unknown", "is-wait"],
+  asked: ["waiting", "is-wait"],
+  stopped: ["cancelled", "is-faint"],
+  lost: ["waiting", "is-wait"],
+};
+
+const MEANING = {
+  refused: "Not run. A person rejected the call.",
+  unknown: "The outcome is unknown: the worker was lost while the tool ran. Check before you repeat the call.",
+};
+
+/** A tool call: name, arguments, effect class, result and duration. */
+export class ToolCard {
+  #open = false;
+  #item = null;
+  #end = null;
+
+  constructor() {
+    this.element = h("section.tool");
+    this.clock = h("span");
+  }
+
+  update(item) {
+    this.#item = item;
+    this.#paint();
+  }
+
+  #paint() {
+    const item = this.#item;
+    const state = item.outcome === "cancelled" ? "stopped" : item.outcome ?? (item.closed ? "stopped" : item.asked ? "asked" : item.lost ? "lost" : "running");
+    // While a person is asked about the call, the question is its card; the answer of a route is the run's text.
+    this.element.hidden = state === "asked" || Boolean(item.routed && (state === "running" || state === "done"));
+    this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
+    this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
+    const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
+    fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), policyOf(item, state), progressOf(item, state), this.#lines(item, state), this.#result(item));
+    this.#count(state === "running");
+    if (focused) this.element.querySelector("button.tool-head")?.focus();
+  }
+
+  #header(item, state) {
+    return h("button.tool-head", { type: "button", "aria-expanded": String(this.#open), onclick: () => this.#toggle() },
+      icon(LOOKS[state]?.[0] ?? "unknown", state === "running" ? "is-pulsing" : ""),
+      h("span.tool-name", {}, visible(item.name ?? "tool")),
+      h("em", {}, this.#open ? "" : brief(item.arguments)),
+      h(`span.badge${item.effect === "unsafe" && state !== "done" ? ".is-unsafe" : ""}`, {}, badgeOf(item, state), this.clock));
+  }
+
+  // How long the call is under way, once a second, for as long as the card is there.
+  #count(isRunning) {
+    const { startedAt } = this.#item;
+    const tick = () => {
+      if (!this.element.isConnected) this.#count(false);
+      else say(this.clock, ` · ${ticking(Date.now() - Date.parse(startedAt))}`);
+    };
+    if (!isRunning || !startedAt) {
+      this.#end?.();
+      this.#end = null;
+      return say(this.clock, "");
+    }
+    this.#end ??= useTicker(tick);
+    if (this.element.isConnected) tick();
+  }
+
+  #toggle() {
+    this.#open = !this.#open;
+    this.#paint();
+  }
+
+  #details(item) {
+    return h("div.tool-args", {}, ArgumentList(item.arguments), h("div.row", {}, copyButton(() => asJson(item.arguments ?? {}), "Copy arguments")));
+  }
+
+  #result(item) {
+    if (item.result === undefined || item.result === null || item.result === "") return null;
+    const value = decoded(item.result);
+    const rows = rowsOf(value);
+    if (rows) return h("div.tool-result.is-rows", {}, structured(this.#open ? rows : rows.slice(0, PREVIEW_LINES)), this.#more(rows.length, "rows"));
+    if (isShortRecord(value)) return h("div.tool-result", {}, ArgumentList(value));
+    const text = resultText(item.result);
+    const lines = text.split("\n");
+    const shown = this.#open ? text.slice(0, MOST_SHOWN) : lines.slice(0, PREVIEW_LINES).join("\n").slice(0, 800);
+    const long = text.length > shown.length && !this.#open;
+    return h("div.tool-result", {}, h("pre", { tabindex: "0", role: "region", "aria-label": "Result" }, visible(shown) + (text.length > shown.length ? " …" : "")),
+      long && h("button.quiet", { type: "button", onclick: () => this.#toggle() }, lines.length > PREVIEW_LINES ? `Show all ${lines.length} lines` : "Show all"),
+      this.#open && copyButton(() => text, "Copy result"));
+  }
+
+  // What the tool logged: its last lines while it runs, all of them when the card is open.
+  #lines(item, state) {
+    const lines = this.#open ? item.lines : state === "running" && item.lines?.slice(-SHOWN_LINES);
+    if (!lines?.length) return null;
+    return h("ol.tool-lines", { "aria-label": "What the tool logged" }, lines.map((line) => h("li", {},
+      line.left_out && h("em", {}, `${line.left_out} lines before it are left out. `),
+      h("b", {}, visible(line.logger ? `${line.level} ${line.logger}` : line.level)), " ", visible(line.message))));
+  }
+
+  #more(n, what) {
+    if (this.#open || n <= PREVIEW_LINES) return null;
+    return h("button.quiet", { type: "button", onclick: () => this.#toggle() }, `Show all ${n} ${what}`);
+  }
+}
+
+function badgeOf(item, state) {
+  const words = [item.edited && "edited", item.effect, stateWord(item, state)];
+  return words.filter(Boolean).join(" · ");
+}
+
+function stateWord(item, state) {
+  if (state === "done") return item.duration_ms === undefined ? "done" : duration(item.duration_ms);
+  if (state === "running") return item.arguments ? "running" : "preparing";
+  if (state === "unknown") return "outcome unknown";
+  if (state === "asked") return { call: "waits for approval", form: "waits for an answer" }[item.asked] ?? "cut off";
+  if (state === "lost") return "its worker was lost";
+  return state === "failed" && item.duration_ms !== undefined ? `failed · ${duration(item.duration_ms)}` : state;
+}
+
+function meaningOf(item, state) {
+  // A result in words explains it better.
+  const meaning = typeof item.result === "string" && item.result ? null : MEANING[state];
+  return meaning && h("p.tool-meaning", {}, meaning);
+}
+
+function progressOf({ progress, name }, state) {
+  if (!progress || state !== "running") return null;
+  const { done, total, message } = progress;
+  const isMeasured = done >= 0 && total > 0;
+  const words = done === undefined ? "" : total > 0 ? `${done} of ${total}` : String(done);
+  return h("div.tool-progress", {},
+    h("progress", { "aria-label": `Progress of ${name}`, ...(isMeasured ? { max: String(total), value: String(Math.min(done, total)) } : {}) }),
+    h("span", {}, visible([words, message].filter(Boolean).join(" · "))));
+}
+
+/** Return what the policy decided about a call, with the rule; a blocked call's result says why. */
+export function policyOf({ policy, result }, state) {
+  if (!policy) return null;
+  const isSaid = state === "refused" && typeof result === "string" && result;
+  const why = policy.reason && !isSaid ? ` ${visible(policy.reason)}` : "";
+  return h("p.tool-policy", {}, `Policy: ${policyWords(policy)}.${why} `, h("code", { title: "The rule that decided" }, visible(policy.rule)));
+}
+
+function policyWords({ verdict, changed }) {
+  const names = (changed ?? []).map((name) => visible(name)).join(", ");
+  if (verdict === "constrain") return names ? `changed ${names}` : "limited its time";
+  const words = { require_approval: "needs an approval", block: "blocked", halt: "ended the run" }[verdict] ?? visible(verdict);
+  return names && verdict === "require_approval" ? `${words}; changed ${names}` : words;
+}
+
+function brief(args) {
+  if (args === undefined) return "…";
+  const values = Object.entries(args);
+  if (!values.length) return "()";
+  const text = values.length === 1 ? briefValue(values[0][1]) : values.map(([name, value]) => `${name}: ${briefValue(value)}`).join(", ");
+  return visible(`(${text})`.replace(/\s+/g, " ").slice(0, 300));
+}
+
+function briefValue(value) {
+  return typeof value === "string" ? `“${value.slice(0, 200)}”` : JSON.stringify(value).slice(0, 200);
+}
+
+// A result is often JSON as text: what the model was given.
+function decoded(result) {
+  if (typeof result !== "string" || !/^\s*[[{]/.test(result) || result.length > 200_000) return result;
+  return parseJson(result) ?? result;
+}
+
+// Rows come as a list of records, under a key of their own, or as columns and rows apart.
+function rowsOf(value) {
+  if (isRows(value)) return value;
+  if (isRows(value?.rows)) return value.rows;
+  const isGrid = Array.isArray(value?.columns) && Array.isArray(value?.rows) && value.rows.length > 0 && value.rows.every(Array.isArray);
+  const records = isGrid && value.rows.map((row) => Object.fromEntries(value.columns.map((column, i) => [String(column), row[i] ?? null])));
+  return records && isRows(records) ? records : null;
+}
+
+function isShortRecord(value) {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return false;
+  const values = Object.values(value);
+  return values.length > 0 && values.length <= 8 && values.every((each) => each === null || typeof each !== "object") && JSON.stringify(value).length < 600;
+}
+
+function resultText(result) {
+  return typeof result === "string" ? result : asJson(result);
+}

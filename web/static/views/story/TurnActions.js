@@ -1,0 +1,63 @@
+// What a person may do with a run beside answering it: change a message that waits, retry and fork one that has ended.
+
+import { copyButton } from "../../dom/copyButton.js";
+import { fill, h } from "../../dom/h.js";
+import { ownerOf } from "../../state/me.js";
+
+/** The message of a run that waits its turn: send it now, give it to the run before it, edit it, remove it. */
+export class QueuedActions {
+  #field = null;
+
+  /** `act(verb, story, value)` does what was pressed; `isBehind()` tells whether an open run is before it. */
+  constructor(story, { act, isBehind }) {
+    Object.assign(this, { story, act, isBehind });
+    this.element = h("div.turn-actions");
+    this.#paint();
+  }
+
+  /** Show what may be done by now: what the message is may come later than it. */
+  update() {
+    if (this.kind !== this.story.kind && !this.#field) this.#paint();
+  }
+
+  // One call of a tool, as one that a route took, is no text for a model: it is neither edited nor given to another run.
+  #paint() {
+    const { story } = this, isCall = story.kind === "tool";
+    if (this.#field) return fill(this.element, this.#field.element);
+    this.kind = story.kind;
+    const button = (words, title, onclick) => h("button.quiet", { type: "button", title, onclick }, words);
+    fill(this.element, h("div.row", { role: "group", "aria-label": "What waits its turn" },
+      this.isBehind() && button("Send now", "Stop the run before it; this message is next", () => this.act("now", story)),
+      this.isBehind() && !isCall && button("Steer", "Give this text to the run before it, between two of its steps", () => this.act("steer", story)),
+      !isCall && button("Edit", "Change the text; the message keeps its place", () => this.#edit()),
+      button("Remove", "Take the message out; no model gets it", () => this.act("remove", story))));
+    return this.element;
+  }
+
+  async #edit() {
+    const { AnswerField } = await import("../../ui/AnswerField.js");
+    const close = () => { this.#field = null; this.#paint(); };
+    this.#field = new AnswerField({ label: "Text", confirm: "Save", isText: true, onConfirm: () => this.#save(close), onBack: close });
+    this.#field.area.value = this.story.input;
+    this.#paint();
+    this.#field.focus();
+  }
+
+  // What could not be saved stays in the field.
+  async #save(close) {
+    const { value } = this.#field;
+    if (value && await this.act("edit", this.story, value)) close();
+  }
+}
+
+/** Return a button that copies what the agent answered, as Markdown. */
+export function copyAnswer(story) {
+  const hasAnswer = story.end?.output || story.items.some(({ kind }) => kind === "text");
+  return hasAnswer && copyButton(async () => (await import("../../state/markdown.js")).answerOf(story));
+}
+
+/** Return the buttons of a run of one's own that has ended: retry it where it did not succeed, fork the conversation. */
+export function endActions(story, act) {
+  if (!act || !story.run_id || ownerOf(story.principal) !== "you") return null;
+  return h("button.quiet", { type: "button", title: "Begin another conversation with everything up to here", onclick: () => act("fork", story) }, "Fork");
+}
