@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
+from sqlalchemy import insert
 
 from config.clock import epoch_ms
+from config.database.tables import steps
 from tests.browser.answering import Counter
 from tests.browser.visitor import PATIENCE_MS, Visitor
 from tests.bus.crowd import ASKS, Crowd
@@ -263,7 +265,9 @@ def test_the_runs_that_need_a_person_are_those_that_are_counted(visitor: Visitor
     expect(visitor.page.locator(".view-tabs [aria-current]")).to_have_text("Need a person4")
 
 
-def test_lengths_are_short_and_running_rows_say_how_far_they_are(visitor: Visitor, crowd: Crowd) -> None:
+def test_lengths_are_short_and_running_rows_say_where_they_are(
+    visitor: Visitor, crowd: Crowd, counter: Counter
+) -> None:
     age: dict[str, Any] = {"created_ago_ms": 905_000, "started_ms": epoch_ms() - 905_000}
     crowd.add("long", 1, status="running", reason=None, steps=3, fence=2, **age)
     visitor.opens("#/board?status=running")
@@ -271,6 +275,14 @@ def test_lengths_are_short_and_running_rows_say_how_far_they_are(visitor: Visito
     expect(rows(visitor).locator(".c-for")).to_have_text("15 min")
     expect(rows(visitor).locator(".c-when")).to_have_text("15 min ago")
     expect(rows(visitor).locator(".c-doing")).to_contain_text("3 calls so far")
+
+    step = {"id": "step_long", "run_id": "long-1", "number": 4, "kind": "tool", "name": "run_tests", "fence": 2}
+    call = {"attempt": 1, "status": "started", "started_ms": epoch_ms() - 725_000}
+    with counter.journal.database.write() as connection:
+        connection.execute(insert(steps), {"arguments_digest": "", "idempotency_key": "k"} | step | call)
+
+    expect(rows(visitor).locator(".c-doing span")).to_have_text("run_tests")
+    expect(rows(visitor).locator(".c-doing small")).to_have_text("12 min")
 
 
 def test_a_group_is_folded(visitor: Visitor, crowd: Crowd) -> None:

@@ -47,6 +47,18 @@ class SecurityContextShown(Answer):
     """32 hexadecimal digits."""
 
 
+class CurrentStep(Answer):
+    """The call or node that a run is at; of several at a time the one that began first."""
+
+    kind: str
+    """``model``, ``tool`` or another kind of a step."""
+    name: str
+    """Of the model or the tool; of a node its type."""
+    node: Maybe[str] = None
+    """Of a workflow: the path of the node."""
+    started_at: str
+
+
 class RunSummary(Answer):
     """A run without its large fields."""
 
@@ -99,6 +111,8 @@ class RunSummary(Answer):
     """How many owners it has had."""
     steps: Maybe[int] = None
     """How many calls of models and tools it has made."""
+    current_step: Maybe[CurrentStep] = None
+    """Where it is, while it runs; absent between two steps."""
     usage: Maybe[dict[str, int]] = None
     """Tokens by kind."""
     cost_usd: Maybe[float] = None

@@ -31,7 +31,7 @@ from bus.journal.queries.board import (
 )
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
 from bus.journal.queries.run_filters import RunFilter, RunOrder, count_runs, matching
-from bus.journal.queries.steps import StepFilter, call_spans, steps_page
+from bus.journal.queries.steps import StepFilter, call_spans, current_steps, steps_page
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.records.recorded_calls import Origin
 from bus.journal.records.steps import WORKFLOW, models_of
@@ -88,7 +88,8 @@ class Runs:
         """Return runs, the newest first."""
         query = RunOrder("newest", filters).page(select(runs).where(matching(principal, **filters)), limit, None)
         with self._database.read() as connection:
-            return [_summary(row, principal) for row in connection.execute(query)]
+            rows = connection.execute(query).all()
+            return _with_steps(connection, [_summary(row, principal) for row in rows])
 
     def page(
         self,
@@ -108,8 +109,9 @@ class Runs:
         query = run_order.page(select(runs).where(matching(principal, **filters)), limit, before)
         with self._database.read() as connection:
             rows, is_cut = Pages(query=query, text=runs.c.output_json, order=run_order.columns).read(connection)
+            summaries = _with_steps(connection, [_summary(row, principal) for row in rows])
         is_more = is_cut or len(rows) == limit
-        return [_summary(row, principal) for row in rows], run_order.place_of(rows[-1]) if is_more else None
+        return summaries, run_order.place_of(rows[-1]) if is_more else None
 
     def counts(self, principal: Principal, by: str, **filters: Unpack[RunFilter]) -> dict[str, Any]:
         """Return how many runs there are by one of ``GROUPS``; see ``count_runs``."""
@@ -120,7 +122,8 @@ class Runs:
         """Return what the board shows: exact counts, and of each state the runs to look at, without large fields."""
         with self._database.read() as connection:
             rows, counts = board_rows(connection, principal, _BRIEF)
-        return Board(runs=[_brief(row, principal) for row in rows], counts=counts)
+            summaries = _with_steps(connection, [_brief(row, principal) for row in rows])
+        return Board(runs=summaries, counts=counts)
 
     def status(self, run_id: str) -> str | None:
         """Return the status of a run of any principal; None where it was removed."""
@@ -302,11 +305,17 @@ def _whole(connection: Connection, principal: Principal, row: Row[Any]) -> dict[
         "children": children or None,
         "repeated_by": list(connection.execute(again.order_by(runs.c.created_ms)).scalars()) or None,
     }
-    return whole | present(others)
+    return _with_steps(connection, [whole | present(others)])[0]
 
 
 def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
     return pending(connection, row.id) if row.status == "waiting" else []
+
+
+def _with_steps(connection: Connection, summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return runs with the step that each running one is at."""
+    current = current_steps(connection, [run["run_id"] for run in summaries if run["status"] == RunStatus.RUNNING])
+    return [run | present({"current_step": current.get(run["run_id"])}) for run in summaries]
 
 
 def _summary(row: Any, principal: Principal) -> dict[str, Any]:

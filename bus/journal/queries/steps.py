@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, literal, null, or_, select
+from sqlalchemy import ColumnElement, Connection, Integer, and_, bindparam, case, cast, func, literal, null, or_, select
 
 from bus.journal.log.results import held_results
 from bus.journal.paging import Pages, StepPlace, present
 from bus.journal.records.steps import RESULT_IN
 from config.clock import stamp
-from config.database.tables import steps
+from config.database.tables import runs, steps
 
 
 class StepFilter(TypedDict, total=False):
@@ -132,6 +132,32 @@ def _sentence(result: Any) -> str | None:
     if isinstance(error, Mapping):
         return str(error.get("message", ""))
     return result.removeprefix("Error: ") if isinstance(result, str) else None
+
+
+# --- what runs do at this moment --------------------------------------------------------------------
+
+LATEST_STEPS = 32
+"""Steps of a run among which those that are not done are looked for: a run has thousands, and few at a time."""
+_NEWEST = select(runs.c.id, select(func.max(steps.c.number)).where(steps.c.run_id == runs.c.id).label("number"))
+_NEWEST_OF = _NEWEST.where(runs.c.id.in_(bindparam("runs_", expanding=True))).subquery()
+_CURRENT = (
+    select(*steps.c["run_id", "kind", "name", "node", "started_ms"])
+    .join(_NEWEST_OF, and_(steps.c.run_id == _NEWEST_OF.c.id, steps.c.number > _NEWEST_OF.c.number - LATEST_STEPS))
+    .where(steps.c.status == "started")
+    .order_by(steps.c.number.desc())
+)
+
+
+def current_steps(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the call or node that each run is at: of several the one that began first. Some runs are at none."""
+    if not run_ids:
+        return {}
+    rows = connection.execute(_CURRENT, {"runs_": run_ids})
+    return {row.run_id: _at(row) for row in rows}
+
+
+def _at(row: Any) -> dict[str, Any]:
+    return present({"kind": row.kind, "name": row.name, "node": row.node, "started_at": stamp(row.started_ms)})
 
 
 # --- calls with their spans -------------------------------------------------------------------------

@@ -226,9 +226,11 @@ class Run(Record):
     ended_at: str | None = None
     duration_ms: int | None = None
     work_ms: int | None = None
+    """How long workers owned it."""
     worker_id: str | None = None
     """The worker that works on it, as ``workers()`` names it."""
-    """How long workers owned it."""
+    current_step: Mapping[str, Any] | None = None
+    """The call or node that it is at while it runs: its ``kind``, its ``name``, and when it began."""
     why: str | None = None
     """What an open run waits for, where this was asked for."""
 

@@ -450,6 +450,16 @@ export interface components {
          * @enum {string}
          */
         CredentialKind: "key" | "service" | "session" | "certificate" | "webhook" | "local" | "none";
+        /** @description The call or node that a run is at; of several at a time the one that began first. */
+        CurrentStep: {
+            /** @description ``model``, ``tool`` or another kind of a step. */
+            kind: string;
+            /** @description Of the model or the tool; of a node its type. */
+            name: string;
+            /** @description Of a workflow: the path of the node. */
+            node?: string;
+            started_at: string;
+        };
         /** @description A person's answer. */
         Decide: {
             /** @description With ``approve`` only: the arguments to call the tool with instead of those shown, up to 256 KiB of JSON. */
@@ -1084,6 +1094,8 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
+            /** @description Where it is, while it runs; absent between two steps. */
+            current_step?: components["schemas"]["CurrentStep"];
             /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
             definition?: string;
             /** @description True where workers execute it; the caller may wait all the same. */
@@ -1943,6 +1955,8 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
+            /** @description Where it is, while it runs; absent between two steps. */
+            current_step?: components["schemas"]["CurrentStep"];
             /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
             definition?: string;
             /** @description True where workers execute it; the caller may wait all the same. */
@@ -2109,6 +2123,8 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
+            /** @description Where it is, while it runs; absent between two steps. */
+            current_step?: components["schemas"]["CurrentStep"];
             /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
             definition?: string;
             /** @description True where workers execute it; the caller may wait all the same. */

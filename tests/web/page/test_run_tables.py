@@ -1,4 +1,4 @@
-"""What a run's calls used, the speed of its text, and two runs beside each other."""
+"""What a run's calls used, the speed of its text, where a run is, and two runs beside each other."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ PAIRS = """
   const { pairedSteps } = await import(`${page}/state/compare.js`);
   const pairs = pairedSteps(argument.left, argument.right);
   return pairs.map(({ left, right, isSame }) => [left?.name ?? "", right?.name ?? "", isSame]);
+"""
+DOING = """
+  const { doingOf } = await import(`${page}/views/board/doing.js`);
+  const now = Date.parse("2026-01-02T00:02:00Z");
+  return argument.map((run) => doingOf({ status: "running", ...run }, [], now)).map(({ words, left }) => [words, left]);
 """
 RATES = """
   const { rateBars } = await import(`${page}/state/timeline.js`);
@@ -45,6 +50,21 @@ def test_speed_is_counted_from_the_first_token_and_sums_need_every_cost(module: 
     assert (both["speeds"], both["firsts"]) == ([20, None], [1000, None])
     assert both["sums"] == {"read": 12, "written": 43, "cached": 0, "ms": 3000}, "the cost of one is not priced"
     assert first["sums"]["cost"] == 0.5
+
+
+def test_a_running_row_says_where_the_run_is_and_for_how_long(module: Module) -> None:
+    began = {"started_at": "2026-01-02T00:01:18Z"}
+    at = [{"kind": "tool", "name": "run_tests"}, {"kind": "model", "name": "m"}, {"name": "AGENT", "node": "items/3"}]
+
+    rows = module(DOING, [*({"current_step": step | began} for step in at), {"steps": 1}, {}])
+
+    assert rows == [
+        ["run_tests", "42 s"],
+        ["model m", "42 s"],
+        ["items/3", "42 s"],
+        ["1 call so far", ""],
+        ["its first call", ""],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ from bus.journal.errors import RunUnknown
 from bus.journal.log.commit import Commit
 from bus.journal.paging import PAGE_BYTES
 from bus.journal.queries.runs import Runs
+from bus.journal.queries.steps import LATEST_STEPS
 from bus.journal.records.definition_store import keep_content
 from bus.journal.records.steps import StepEnded, StepStarted
 from bus.journal.records.threads import HistoryItem
+from bus.journal.states.release import DRAINED
 from bus.payloads import ToolResultPayload
 from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, Owner
@@ -123,3 +125,38 @@ def test_the_steps_and_the_definition_of_a_foreign_run_are_unknown(harness: Jour
         assert runs.definition(stranger, row.agent_id, row.definition_digest) is None
         with pytest.raises(RunUnknown):
             runs.steps(stranger, owner.lease.run_id)
+
+
+def test_a_running_run_says_which_of_its_open_steps_began_first(harness: JournalHarness) -> None:
+    owner = harness.own()
+    runs, run_id = Runs(harness.database), owner.lease.run_id
+    between = runs.get(ME, run_id)
+    for index in range(LATEST_STEPS - 2):
+        add(owner, "tool", f"earlier_{index}")
+    begin(owner, "first", "tool", "run_tests")
+    begin(owner, "second", "node", "TRANSFORM", "items/3")
+
+    whole, listed, boarded = runs.get(ME, run_id), runs.newest(ME)[0], runs.board(ME).runs[0]
+    page, _ = runs.page(ME)
+    commit(owner, ended=[StepEnded(id="first", status="done")])
+    later = runs.get(ME, run_id)
+    commit(owner, release=DRAINED)
+
+    assert "current_step" not in between
+    (current,) = {
+        (step["kind"], step["name"]) for step in (run["current_step"] for run in (whole, listed, boarded, *page))
+    }
+    assert current == ("tool", "run_tests")
+    assert later["current_step"] | {"started_at": ""} == {
+        "kind": "node",
+        "name": "TRANSFORM",
+        "node": "items/3",
+        "started_at": "",
+    }
+    assert "current_step" not in runs.get(ME, run_id)
+
+
+def begin(owner: Owner, step_id: str, kind: str, name: str, node: str | None = None) -> None:
+    """Begin a step that stays open."""
+    step = StepStarted(id=step_id, kind=kind, name=name, node=node, arguments_digest="", idempotency_key="k")
+    commit(owner, started=[step])

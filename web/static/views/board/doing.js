@@ -8,7 +8,7 @@ import { whyOf } from "./RunCard.js";
 import { isAsking } from "../../state/filter.js";
 import { lasting, sentenceOf } from "../../state/inbox.js";
 
-/** @typedef {{words: string, left: string, isAsked: boolean}} Doing */
+/** @typedef {{words: string, left: string, isAsked: boolean}} Doing `left` is a time that stands behind the words */
 
 /** Return the open questions by their runs, those first that are open for the shortest time. */
 export function byRun(/** @type {any[]} */ questions) {
@@ -19,19 +19,26 @@ export function byRun(/** @type {any[]} */ questions) {
 }
 
 /**
- * Return the words of what a run does or waits for, and how long it waits at most.
+ * Return the words of what a run does or waits for, and for how long it has done it, or waits at most.
  *
  * @param {any} run
  * @param {any[]} [questions] its own, where the reader may answer them
  * @returns {Doing}
  */
 export function doingOf(run, questions = [], now = Date.now()) {
-  if (run.status === "running") return { words: run.steps ? `${plural(run.steps, "call")} so far` : "its first call", left: "", isAsked: false };
+  if (run.status === "running") return { ...atWork(run, now), isAsked: false };
   const [question, ...others] = isAsking(run) ? questions : [];
   if (!question) return { words: whyOf(run), left: "", isAsked: isAsking(run) };
   const words = question.kind === "unknown" ? `Did ${question.name} take effect?` : sentenceOf(question);
   const leftMs = Date.parse(question.expires_at) - now;
   return { words: others.length ? `${words}, and ${plural(others.length, "question")} more` : words, left: leftMs > 0 ? `${lasting(leftMs)} left` : "", isAsked: true };
+}
+
+/** @type {(run: any, now: number) => {words: string, left: string}} */
+function atWork({ current_step: step, steps }, now) {
+  if (!step) return { words: steps ? `${plural(steps, "call")} so far` : "its first call", left: "" };
+  const name = step.node ?? step.name;
+  return { words: step.kind === "model" ? `model ${name}` : name, left: lasting(now - Date.parse(step.started_at)) };
 }
 
 /** @type {(cell: HTMLElement, doing: Doing) => void} Shows it: where there is no room the words are cut, and not the time. */
