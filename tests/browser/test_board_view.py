@@ -285,6 +285,28 @@ def test_lengths_are_short_and_running_rows_say_where_they_are(
     expect(rows(visitor).locator(".c-doing small")).to_have_text("12 min")
 
 
+def test_a_filtered_board_shows_no_other_run_for_a_moment(visitor: Visitor, crowd: Crowd) -> None:
+    crowd.add("queued", 2, status="queued", reason=None)
+    visitor.opens()
+    expect(visitor.page.locator(".board .run").first).to_be_visible()
+    visitor.page.evaluate(WATCH_ROWS)
+
+    visitor.page.evaluate("location.hash = '#/board?status=queued'")
+
+    expect(rows(visitor)).to_have_count(2)
+    assert visitor.page.evaluate("[...window.states]") == ["queued"]
+
+
+WATCH_ROWS = """
+  window.states = new Set();
+  const look = () => {
+    for (const mark of document.querySelectorAll("tr.line-row .offscreen")) window.states.add(mark.textContent);
+    requestAnimationFrame(look);
+  };
+  look();
+"""
+
+
 def test_a_group_is_folded(visitor: Visitor, crowd: Crowd) -> None:
     crowd.add("queued", 2, status="queued", reason=None)
     visitor.opens("#/board")

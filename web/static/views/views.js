@@ -66,7 +66,7 @@ export class Views {
       const [module] = await Promise.all([MODULES[route.name](), addStyles("/static/style/views.css")]);
       await module.styles; // of a sheet of its own
       if (visit !== this.#visit) return;
-      this.#end = scope(() => { this.view = module.open(this.app); });
+      this.#end = scope(() => { this.view = module.open(this.app, route); });
       this.#fill(/** @type {View} */ (/** @type {unknown} */ (this.view)).element);
       this.view?.show(route);
     } catch (error) {

@@ -25,10 +25,10 @@ import { Vitals } from "./Vitals.js";
 
 /** @typedef {import("../../ui/Table.js").Row} Row */
 /** @typedef {Record<string, string>} Query */
-
+/** @typedef {import("../../router.js").Route} Route */
 
 /** Return the view; it follows the board's feed, and asks the server for what a filter names. */
-export function open(/** @type {any} */ app) {
+export function open(/** @type {any} */ app, /** @type {Route} */ route) {
   const { board } = app.feed;
   const given = signal(/** @type {Query} */ ({})), named = signal(/** @type {Query | null} */ ({})), problems = signal(/** @type {string[]} */ ([]));
   const group = signal(""), as = signal(""), chosen = signal(/** @type {Set<string>} */ (new Set()));
@@ -41,6 +41,12 @@ export function open(/** @type {any} */ app) {
     given.value = query;
     problems.value = problemsOf(query);
   };
+  const take = (/** @type {Route} */ { query: { as: look = "", group: by = "", ...query } }) => {
+    as.value = look === "lanes" ? look : "";
+    group.value = listOf({ group: by }).group ?? "";
+    if (textOf(query) !== textOf(given.peek()) || problems.peek().length) read(query);
+  };
+  take(route); // before the first rows are made: those of another list would be seen for some frames
   // A link to the same list: what was typed in its place is dropped.
   const again = (/** @type {MouseEvent} */ { target }) => void (/** @type {HTMLElement} */ (target).closest("a")?.hash === location.hash && read({ ...given.peek() }));
 
@@ -72,10 +78,8 @@ export function open(/** @type {any} */ app) {
     element: h("div.view-frame", { onclick: again }, h("header.view-head", {}, h("h1", {}, "The board"), tabs.element, line.element), tabs.note, scroller, hint),
     keys: { j: step(1), k: step(-1), x: () => as.peek() || table.toggle(), "/": () => bar.focus() },
     commands: () => [["Open runs", { status: "open" }], ["Failed in 24 hours", FAILED], ["As lanes", { as: "lanes" }]].map(([words, next]) => [`Board: ${words}`, () => { location.hash = addressOf("/board", {}, /** @type {any} */ (next)); }]),
-    show: (/** @type {import("../../router.js").Route} */ { query: { as: look = "", group: by = "", ...query } }) => {
-      as.value = look === "lanes" ? look : "";
-      group.value = listOf({ group: by }).group ?? "";
-      if (textOf(query) !== textOf(given.peek()) || problems.peek().length) read(query);
+    show: (/** @type {Route} */ next) => {
+      take(next);
       chosen.value = new Set();
       bulk.forget();
     },
