@@ -52,7 +52,7 @@ class Action(StrEnum):
     RETENTION = "retention"
     """Runs and threads were removed because of their age."""
     AGENT_CONFIGURED = "agent.configured"
-    """A run was accepted with another definition than the tenant's last one of this agent."""
+    """A run was accepted with another definition than the tenant's last one of this agent or workflow."""
     AGENT_PROMOTED = "agent.promoted"
     """An alias of an agent stands for another version, or for none; the fact ``verb`` says by which call."""
     RUN_UPGRADED = "run.upgraded"

@@ -29,7 +29,7 @@ from bus.journal.records.definition_store import is_pinned, pin, remember_pinned
 from bus.journal.records.on_disconnect import add_policy, require_policy
 from bus.journal.records.originals import write_originals
 from bus.journal.records.recorded_calls import RERUN, Origin
-from bus.journal.records.steps import AGENT
+from bus.journal.records.steps import AGENT, WORKFLOW
 from bus.journal.records.threads import label_thread
 from bus.journal.states.conditions import insert_run
 from bus.journal.unowned.turns import put_first
@@ -38,7 +38,6 @@ from config.clock import epoch_ms
 from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, thread_agents, threads
 from config.failpoints import failpoint
-from config.identity.principal import Principal
 from config.ids import is_made, new_id
 from config.text.stored_texts import stored_line
 
@@ -191,7 +190,7 @@ def _audit(
     connection: Connection, new: NewRun, grant: Grant | None, run: Mapping[str, Any], *, is_audited: bool
 ) -> None:
     """Add what the audit log has of a run's start: its definition where that is new, its grant, and the start."""
-    record_configuration(connection, new.principal, new.agent_id, new.definition_digest)
+    record_configuration(connection, new)
     if grant is not None:
         audit(connection, new.principal, Action.GRANT_USED, "grant", grant.id, run=run["id"], agent=new.agent_id)
     if is_audited:
@@ -304,14 +303,15 @@ _recorded: dict[tuple[str, str, str], str] = {}
 """Database, tenant and agent -> the digest that this process accepted its last run with."""
 
 
-def record_configuration(connection: Connection, principal: Principal, agent_id: str, digest: str) -> None:
+def record_configuration(connection: Connection, new: NewRun) -> None:
     """Record the definition, in the transaction that accepts a run, if it is not the last one that was recorded.
 
     The principal is the first that started a run with it; who edited the file is not known here.
     """
-    if _recorded.get((str(connection.engine.url), principal.tenant, agent_id)) == digest:
+    digest, target = new.definition_digest, WORKFLOW if new.kind == WORKFLOW else AGENT
+    if _recorded.get((str(connection.engine.url), new.principal.tenant, new.agent_id)) == digest:
         return
-    record_state(connection, principal, Action.AGENT_CONFIGURED, "agent", agent_id, {"definition": digest})
+    record_state(connection, new.principal, Action.AGENT_CONFIGURED, target, new.agent_id, {"definition": digest})
 
 
 def is_prepared(database: Database, new: NewRun) -> bool:

@@ -96,7 +96,7 @@ def new_child(database: Database, new: NewRun, settings: Settings) -> AcceptedCh
     if not is_prepared(database, new):
         with database.write() as connection:
             pin(connection, new.definition_digest, new.agent_id, new.definition_json)
-            record_configuration(connection, new.principal, new.agent_id, new.definition_digest)
+            record_configuration(connection, new)
         remember_pinned(database, new.definition_digest)
         remember_configuration(database, tenant, new.agent_id, new.definition_digest)
     return AcceptedChild(new=new, parent=new.parent, limits=run_limits(settings, tenant), most=settings.child_runs)

@@ -118,12 +118,15 @@ def test_an_agents_definition_is_recorded_when_a_tenants_runs_begin_to_use_it(ha
         accepting._recorded.clear()  # as another process would
     harness.accept(definition_digest="a" * 64, principal=OPERATOR)
     harness.accept(definition_digest="a" * 64, principal=Principal(tenant="acme", id="eve"))
+    harness.accept(input={}, agent_id="order", principal=Principal(tenant="flows"))
 
     records = [entry for entry in entries(harness.database, "default") if entry.action == "agent.configured"]
     facts = [(entry.target_id, entry.facts["state"]["definition"][0]) for entry in records]
     assert facts == [("assistant", "a"), ("assistant", "b"), ("assistant", "a")]
     assert [entry.facts["changed"] for entry in records] == [["definition"]] * 3
     assert [entry.principal for entry in entries(harness.database, "acme")] == ["eve"]
+    assert {entry.target for entry in records} == {"agent"}
+    assert [(entry.target, entry.target_id) for entry in entries(harness.database, "flows")] == [("workflow", "order")]
 
 
 def test_nothing_refers_to_the_log_and_no_run_takes_it_along() -> None:
