@@ -99,7 +99,6 @@ def full_name(key: str) -> str:
 # --- rows of a day
 
 DAY_MS = 86_400_000
-SLOT_S = 300
 FIRST_TOKEN = "time_to_first_token_seconds"
 
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 HOSTILE = "<img src=x onerror=alert(1)>\u202egnp"
-SLOT_S = 300
+SLOT_S = 60
 OF_RUNS = (("kind", "agent"), ("agent", "support"), ("tenant", "default"))
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import insert, update
 from agents.runner import Runner
 from bus.journal.approvals import Decision
 from bus.journal.stores import WorkerRow
-from bus.journal.tailing import ObserverCursors, Series, add_values
+from bus.journal.tailing import ObserverCursors, Series, add_values, values_of
 from config.clock import epoch_ms
 from config.database.tables import approvals, failed_deliveries, runs, workers
 from config.identity.principal import Principal, Role
@@ -141,6 +141,26 @@ def test_what_the_observer_counted_is_in_rows(client: FlaskClient, journal: Any)
     assert 0.25 < row["first_token_p50_s"] < row["first_token_p95_s"] <= 0.5
     assert answer["first_token_p95_s"] == row["first_token_p95_s"]
     assert [sum(row["runs"].values()) for row in get(client, "/v1/metrics")["rows"]] == [5, 4]
+
+
+def test_counts_are_kept_by_the_minute_and_summed_by_longer_steps(client: FlaskClient, journal: Any) -> None:
+    hour_ms = 3_600_000
+    begin_ms = epoch_ms() // hour_ms * hour_ms - 3 * hour_ms
+    with journal.database.write() as connection:
+        for agent, at_ms, count in (("a", 30_000, 1.0), ("b", 45_000, 2.0), ("a", 90_000, 4.0), ("a", 1_000_000, 8.0)):
+            series = Series("runs_started", (("kind", "agent"), ("agent", agent), ("tenant", "acme")))
+            add_values(connection, {(series, begin_ms + at_ms): count})
+        slots = [(series.labels, value) for series, _, value in values_of(connection, since_ms=1)]
+
+    started = {step: [row["started"] for row in metrics_of(client, step)] for step in ("", "1m", "5m", "15m", "1h")}
+
+    assert slots == [((), 3.0), ((), 4.0), ((), 8.0)]
+    assert started == {"": [3, 4, 8], "1m": [3, 4, 8], "5m": [7, 8], "15m": [7, 8], "1h": [15]}
+    assert client.get("/v1/metrics?step=2m").status_code == 400
+
+
+def metrics_of(client: FlaskClient, step: str) -> list[dict[str, Any]]:
+    return get(client, "/v1/metrics" + (f"?step={step}" if step else ""))["rows"]
 
 
 def test_a_run_names_its_worker_as_the_list_of_workers_does(

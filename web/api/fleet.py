@@ -117,10 +117,10 @@ def run_counts(query: WhichCounts) -> Response:
 
 
 class SlotOfDay(Answer):
-    """What was counted in five minutes."""
+    """What was counted in one step of time."""
 
     at: str
-    """When they begin, UTC."""
+    """When it begins, UTC."""
     started: int
     """Runs that were accepted."""
     runs: dict[str, int]
@@ -137,10 +137,11 @@ class SlotOfDay(Answer):
 
 
 class MetricRows(Answer):
-    """The last day at most, in slots of five minutes; those in which nothing was counted are left out."""
+    """The last day at most, step by step; steps in which nothing was counted are left out."""
 
     rows: list[SlotOfDay]
     slot_s: int
+    """How long a step is."""
     first_token_p50_s: Maybe[float] = None
     """Of all rows."""
     first_token_p95_s: Maybe[float] = None
@@ -155,8 +156,11 @@ class WhichRows(Input):
 
     since: Maybe[Moment] = None
     """A time, or a length back from now, of at most a day: ``1h``; absent: a day."""
+    step: Literal["1m", "5m", "15m", "1h"] = "1m"
+    """The time of one row."""
 
 
+STEPS_S = {"1m": 60, "5m": 300, "15m": 900, "1h": 3600}
 NOT_FED = (
     "no process feeds the observer `metrics`, so nothing is counted: start one with `./callboard observe metrics`, or "
     "workers with CALLBOARD_OBSERVE=metrics."
@@ -166,19 +170,19 @@ NOT_FED = (
 @fleet.get("/v1/metrics")
 @call({200: MetricRows}, problems=(FORBIDDEN,))
 def metric_rows(query: WhichRows) -> Response:
-    """Return what the observer `metrics` has counted, over all tenants and in steps of five minutes.
+    """Return what the observer `metrics` has counted, over all tenants, in steps of a minute or more.
 
     For principals of the tenant `default` with a role that sees the runs of others.
     """
     from bus.journal.tailing import observer_states, slot_sums  # the first request opens the journal
-    from observers.metrics.names import DAY_MS, SLOT_S, rows_of_slots
+    from observers.metrics.names import DAY_MS, rows_of_slots
 
     require_may_read_metrics(current_principal())
-    process = current_process()
+    process, step_s = current_process(), STEPS_S[query.step]
     with process.large_work(), process.journal.database.read() as connection:
-        sums = slot_sums(connection, query.since if query.since is not None else -DAY_MS)
+        sums = slot_sums(connection, query.since if query.since is not None else -DAY_MS, step_s * 1000)
         is_fed = any(state.name == "metrics" and state.state == "running" for state in observer_states(connection))
-    return answer(rows_of_slots(sums) | {"slot_s": SLOT_S, "is_fed": is_fed} | ({} if is_fed else {"detail": NOT_FED}))
+    return answer(rows_of_slots(sums) | {"slot_s": step_s, "is_fed": is_fed} | ({} if is_fed else {"detail": NOT_FED}))
 
 
 # --- workers and queues

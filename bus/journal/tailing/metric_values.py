@@ -1,4 +1,4 @@
-"""What the metrics observer has counted: totals, and the last day in slots of five minutes; and what it reads."""
+"""What the metrics observer has counted: totals, and the last day in slots of a minute; and what it reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import events, metric_values, runs, steps
 from config.identity.principal import Principal, Verb
 
-SLOT_MS = 5 * 60 * 1000
+SLOT_MS = 60 * 1000
 KEPT_MS = 24 * 3600 * 1000 + SLOT_MS
 TOTAL = 0
 """The slot of what was counted since the beginning."""
@@ -32,14 +32,18 @@ class Series(NamedTuple):
 
 
 def add_values(connection: Connection, counts: Mapping[tuple[Series, int], float]) -> None:
-    """Add counts to their series: each with the time (ms) of its event, to the total and to the slot of a day."""
+    """Add counts to their series: each with the time (ms) of its event, to the total and to the slot of a day.
+
+    A slot has no agents, models and tenants, so that a day in minutes has some thousand rows, however many those are.
+    """
     now_ms: int = connection.execute(select(WALL_MS)).scalar_one()
     sums: dict[tuple[str, str, int], float] = {}
     for (series, at_ms), count in counts.items():
-        labels_json = orjson.dumps(dict(series.labels)).decode()
-        slots = (TOTAL, at_ms - at_ms % SLOT_MS) if now_ms - at_ms < KEPT_MS else (TOTAL,)
-        for slot in slots:
-            key = series.name, labels_json, slot
+        keys = [(series.name, _json_of(series.labels), TOTAL)]
+        if now_ms - at_ms < KEPT_MS and _is_summed(series.name):
+            labels = tuple(label for label in series.labels if label[0] in _PARTS)
+            keys.append((series.name, _json_of(labels), at_ms - at_ms % SLOT_MS))
+        for key in keys:
             sums[key] = sums.get(key, 0.0) + count
     if not sums:
         return
@@ -53,17 +57,26 @@ def add_values(connection: Connection, counts: Mapping[tuple[Series, int], float
     connection.execute(adding, [dict(zip(names, (*key, value), strict=True)) for key, value in sorted(sums.items())])
 
 
+def _json_of(labels: Sequence[tuple[str, str]]) -> str:
+    return orjson.dumps(dict(labels)).decode()
+
+
+def _is_summed(name: str) -> bool:
+    return name in _SUMMED or name.startswith(_FIRST)
+
+
 def forget_old_slots(connection: Connection) -> None:
     """Delete the slots of more than a day ago."""
     c = metric_values.c
     connection.execute(delete(metric_values).where(c.slot_ms > TOTAL, c.slot_ms < WALL_MS - KEPT_MS))
 
 
-def slot_sums(connection: Connection, since_ms: int) -> list[tuple[int, str, str, float]]:
-    """Return what was counted in each slot of at most a day, over all agents, models and tenants.
+def slot_sums(connection: Connection, since_ms: int, step_ms: int = SLOT_MS) -> list[tuple[int, str, str, float]]:
+    """Return what was counted in each ``step_ms`` of at most a day, over all agents, models and tenants.
 
-    Each sum has its slot (ms), the series' name, the value of its last label where that is an outcome, a status or a
-    direction, and for calls their type before it: ``tool done``. A negative ``since_ms`` counts back from now.
+    Each sum has the beginning of its time (ms), the series' name, the value of its last label where that is an
+    outcome, a status or a direction, and for calls their type before it: ``tool done``. A negative ``since_ms`` counts
+    back from now.
     """
     now_ms: int = connection.execute(select(WALL_MS)).scalar_one()
     begin_ms = max(now_ms + since_ms if since_ms < 0 else since_ms, now_ms - KEPT_MS)
@@ -71,13 +84,15 @@ def slot_sums(connection: Connection, since_ms: int) -> list[tuple[int, str, str
     part = case(*((c.labels_json.endswith(f'":"{value}"}}', autoescape=True), value) for value in _LAST), else_="")
     kind = case((c.labels_json.startswith('{"type":"tool"', autoescape=True), "tool "), else_="")
     kind_and_part = (kind + part).label("part")
-    query = select(c.slot_ms, c.name, kind_and_part, func.sum(c.value).label("value"))
+    slot = (c.slot_ms - c.slot_ms % step_ms).label("slot")
+    query = select(slot, c.name, kind_and_part, func.sum(c.value).label("value"))
     is_meant = or_(c.name.in_(_SUMMED), c.name.startswith(_FIRST))
-    query = query.where(c.slot_ms > max(TOTAL, begin_ms - SLOT_MS), is_meant).group_by(c.slot_ms, c.name, kind_and_part)
-    return [(row.slot_ms, row.name, row.part, row.value) for row in connection.execute(query.order_by(c.slot_ms))]
+    query = query.where(c.slot_ms > max(TOTAL, begin_ms - step_ms), is_meant).group_by(slot, c.name, kind_and_part)
+    return [(row.slot, row.name, row.part, row.value) for row in connection.execute(query.order_by(slot))]
 
 
 _LAST = "succeeded failed cancelled dead input output done refused unknown".split()
+_PARTS = ("type", "outcome", "status", "direction")
 _SUMMED = ("runs_started", "runs_ended", "activity_executions", "tokens", "cost_usd")
 _FIRST = "time_to_first_token_seconds:"
 

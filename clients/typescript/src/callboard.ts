@@ -112,7 +112,7 @@ export class Callboard {
   }
 
   /** Return what was counted in the last day at most, in rows of five minutes. */
-  metrics(query: { since?: string } = {}): Promise<MetricRows> {
+  metrics(query: { since?: string; step?: "1m" | "5m" | "15m" | "1h" } = {}): Promise<MetricRows> {
     return this.#http.call("GET", "/v1/metrics", { query: { ...query } });
   }
 

@@ -1395,7 +1395,7 @@ export interface components {
             /** @description Where the next page begins; absent on the last one. */
             next?: string;
         };
-        /** @description The last day at most, in slots of five minutes; those in which nothing was counted are left out. */
+        /** @description The last day at most, step by step; steps in which nothing was counted are left out. */
         MetricRows: {
             /** @description Where none does: how to start one. */
             detail?: string;
@@ -1405,6 +1405,7 @@ export interface components {
             /** @description Whether a process feeds the observer `metrics` now, which counts. */
             is_fed: boolean;
             rows: components["schemas"]["SlotOfDay"][];
+            /** @description How long a step is. */
             slot_s: number;
         };
         /** @description A variable with a model's key that is not set in some workers. */
@@ -2342,9 +2343,9 @@ export interface components {
              */
             everywhere: boolean;
         };
-        /** @description What was counted in five minutes. */
+        /** @description What was counted in one step of time. */
         SlotOfDay: {
-            /** @description When they begin, UTC. */
+            /** @description When it begins, UTC. */
             at: string;
             cost_usd: number;
             /** @description Median of the time from a model call's start to its first piece of text; absent where there was none. */

@@ -83,7 +83,7 @@ metric_values = Table(  # what the metrics observer has counted, in the transact
     metadata,
     Column("name", String(64), nullable=False),
     Column("labels_json", String(600), nullable=False),  # names and values, as one JSON object
-    Column("slot_ms", BigInteger, nullable=False),  # 0: since the beginning; else five minutes from then, for a day
+    Column("slot_ms", BigInteger, nullable=False),  # 0: since the beginning; else a minute from then, for a day
     Column("value", Float, nullable=False),
     PrimaryKeyConstraint("name", "labels_json", "slot_ms"),
     Index(None, "slot_ms"),

@@ -16,9 +16,9 @@ export async function listQueues() {
   return (await server.queues()).queues;
 }
 
-/** Return what was counted since then: {rows, slot_s, is_fed, detail?}; `since` is a length back from now. */
+/** Return what was counted since then: {rows, slot_s, is_fed, detail?}; `since` is a length back from now. An hour has a row for each minute. */
 export function getMetrics(/** @type {string} */ since) {
-  return server.metrics({ since });
+  return server.metrics({ since, step: since === "1h" ? "1m" : "5m" });
 }
 
 /** Return what the server's checks say: {state, findings}. */

@@ -51,7 +51,7 @@ function plotsOf(range) {
         const { well, stopped, failed, started } = series;
         const sums = [well.map((n, i) => n + stopped[i] + failed[i]), well.map((n, i) => n + stopped[i]), well, started];
         const words = `${count(sumOf(series, started))} began, ${count(sumOf(series, sums[0]))} ended, ${count(sumOf(series, failed))} failed`;
-        return shown(series, sums, words, `${words}, counted each ${series.slotS / 60} minutes.`);
+        return shown(series, sums, words, `${words}, a bar is ${plural(series.slotS / 60, "minute")}.`);
       },
     },
     {
