@@ -1,9 +1,10 @@
+// @ts-check
 import { h, say } from "./h.js";
 
-/** Return a button that copies what `text()` gives, at once or later, and says whether it did. */
+/** @type {(text: () => string | Promise<string>, what?: string) => HTMLButtonElement} Returns a button that copies what `text()` gives, at once or later, and says whether it did. */
 export function copyButton(text, what = "Copy") {
   const button = h("button.quiet.copy", { type: "button", onclick: copy }, what);
-  async function copy(event) {
+  async function copy(/** @type {Event} */ event) {
     event.stopPropagation();
     say(button, (await toClipboard(text).catch(() => false)) ? "Copied" : "Not allowed");
     setTimeout(() => say(button, what), 1600);
@@ -11,7 +12,7 @@ export function copyButton(text, what = "Copy") {
   return button;
 }
 
-/** Copy what `find()` gives, and return whether that was possible. */
+/** @type {(find: () => string | Promise<string>) => Promise<boolean>} Copies what `find()` gives, and returns whether that was possible. */
 async function toClipboard(find) {
   const text = await find();
   try {
@@ -23,6 +24,7 @@ async function toClipboard(find) {
 }
 
 // Without HTTPS there is no clipboard interface outside the machine itself.
+/** @type {(text: string) => boolean} */
 function viaSelection(text) {
   const area = h("textarea.offscreen", { "aria-hidden": "true", tabindex: "-1" });
   area.value = text;

@@ -1,8 +1,24 @@
+// @ts-check
 // Elements are made here and nowhere else: only createElement and text nodes, never markup from a string.
+
+/** @typedef {string | number | Node | null | undefined | false} Leaf */
+/** @typedef {Leaf | {readonly [at: number]: Child, readonly flat: Function}} Child What an element can be given: lists, in lists too, are flattened; null, undefined and false are left out. */
+/** @template {string} S @typedef {S extends `${infer Tag}.${string}` ? Tagged<Tag> : Tagged<S>} Made The element that `h` makes of a text such as `button.quiet.copy`. */
+/** @template {string} Tag @typedef {Tag extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[Tag] : Tag extends "" ? HTMLDivElement : HTMLElement} Tagged */
+/** @typedef {{[Name in keyof HTMLElementEventMap as `on${Name}`]?: ((event: HTMLElementEventMap[Name]) => void) | null | false}} Handlers */
+/** @typedef {Handlers & {dataset?: Record<string, string | number | boolean>} & Record<string, unknown>} Props Attributes, handlers and `value`; what is null, undefined or false is left out, true is an attribute without a value. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Return a new element: `h("p.note", {title: "x", onclick: f}, "text", child, null)`. Empty children are left out. */
+/**
+ * Return a new element: `h("p.note", {title: "x", onclick: f}, "text", child, null)`. Empty children are left out.
+ *
+ * @template {string} S
+ * @param {S} spec
+ * @param {Props} [props]
+ * @param {Child[]} children
+ * @returns {Made<S>}
+ */
 export function h(spec, props = {}, ...children) {
   const [tag, ...classes] = spec.split(".");
   const element = document.createElement(tag || "div");
@@ -10,38 +26,54 @@ export function h(spec, props = {}, ...children) {
   // Children first: an element with `dir="auto"` reads all its text again for each child it is given.
   put(element, children);
   for (const [name, value] of Object.entries(props)) setProp(element, name, value);
-  return element;
+  return /** @type {any} */ (element);
 }
 
-/** Append children; strings become text nodes, null, undefined and false are left out. */
+/**
+ * Append children; strings become text nodes, null, undefined and false are left out.
+ *
+ * @template {Element | DocumentFragment} E
+ * @param {E} element
+ * @param {readonly Child[]} children
+ * @returns {E}
+ */
 export function put(element, children) {
-  for (const child of children.flat(Infinity)) {
+  for (const child of /** @type {any[]} */ (children).flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
     element.append(child);
   }
   return element;
 }
 
-/** Give the element new children. */
+/**
+ * Give the element new children.
+ *
+ * @template {Element | DocumentFragment} E
+ * @param {E} element
+ * @param {Child[]} children
+ * @returns {E}
+ */
 export function fill(element, ...children) {
   element.replaceChildren();
   return put(element, children);
 }
 
-/** Set the text only when it differs, so that nothing is laid out twice. */
+/** @type {(element: Node, text: string) => void} Sets the text only when it differs, so that nothing is laid out twice. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** @type {(element: HTMLElement, name: string, value: any) => void} */
 function setProp(element, name, value) {
   if (value === null || value === undefined || value === false) return;
   if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
   else if (name === "dataset") Object.assign(element.dataset, value);
-  else if (name === "value") element.value = value;
+  else if (name === "value") /** @type {HTMLInputElement} */ (element).value = value;
   else element.setAttribute(name, value === true ? "" : String(value));
 }
 
 // 16 x 16, drawn with the current colour: a state is a shape first and a colour second. A text is one line that is drawn.
+/** @type {Record<string, string | [string, Record<string, any>][]>} */
 const PATHS = {
   queued: [["circle", { cx: 8, cy: 8, r: 4.5, fill: "none", "stroke-dasharray": "2.4 2.3" }]],
   running: [["circle", { cx: 8, cy: 8, r: 4.5, fill: "currentColor", stroke: "none" }]],
@@ -78,13 +110,13 @@ const PATHS = {
   board: "M2.5 3h3.2v10H2.5zM6.9 3h3.2v6H6.9zM11.3 3h2.2v8h-2.2z",
 };
 
-/** Return a small drawing; it says nothing to a screen reader, the words beside it do. */
+/** @type {(name: string, extra?: string) => SVGSVGElement} Returns a small drawing; it says nothing to a screen reader, the words beside it do. */
 export function icon(name, extra = "") {
   const svg = document.createElementNS(SVG, "svg");
   const frame = { viewBox: "0 0 16 16", class: `icon i-${name} ${extra}`.trim(), "aria-hidden": "true", focusable: "false" };
   for (const [key, value] of Object.entries(frame)) svg.setAttribute(key, value);
   const shapes = PATHS[name] ?? PATHS.unknown;
-  for (const [tag, attributes] of typeof shapes === "string" ? [["path", { d: shapes, fill: "none" }]] : shapes) {
+  for (const [tag, attributes] of /** @type {Exclude<typeof shapes, string>} */ (typeof shapes === "string" ? [["path", { d: shapes, fill: "none" }]] : shapes)) {
     const shape = document.createElementNS(SVG, tag);
     for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
     svg.append(shape);

@@ -1,14 +1,15 @@
+// @ts-check
 // JSON for people. A deeply nested value is neither laid out nor indented: both grow with depth times length.
 
 const DEEPEST = 64;
 
-/** Return the value as JSON over several lines; a deeply nested one stays on one line. */
+/** @type {(value: unknown) => string} Returns the value as JSON over several lines; a deeply nested one stays on one line. */
 export function asJson(value) {
   const line = JSON.stringify(value) ?? "";
   return isDeep(line) ? line : JSON.stringify(value, null, 2) ?? "";
 }
 
-/** Return the value a JSON text stands for, or undefined for other text and for deep nesting. */
+/** @type {(text: string) => any} Returns the value a JSON text stands for, or undefined for other text and for deep nesting. */
 export function parseJson(text) {
   if (isDeep(text)) return undefined;
   try {
@@ -18,6 +19,7 @@ export function parseJson(text) {
   }
 }
 
+/** @type {(json: string) => boolean} */
 function isDeep(json) {
   let depth = 0;
   let quoted = false;

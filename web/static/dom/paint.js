@@ -1,9 +1,11 @@
+// @ts-check
 // Everything that changes the page often asks for a frame here, so that the page is painted at most once a frame.
 
+/** @type {Set<() => void>} */
 let jobs = new Set();
 let frame = 0;
 
-/** Run `job` in the next frame; asking twice runs it once. */
+/** @type {(job: () => void) => void} Runs `job` in the next frame; asking twice runs it once. */
 export function paintSoon(job) {
   jobs.add(job);
   if (!frame) frame = requestAnimationFrame(flush);

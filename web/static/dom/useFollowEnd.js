@@ -1,3 +1,4 @@
+// @ts-check
 // Keeps the end in view while the reader is at the end, and scrolls nothing while they are elsewhere.
 
 import { paintSoon } from "./paint.js";
@@ -9,15 +10,19 @@ const OPEN_QUESTION = ":is(.batch:not([hidden]), .ask[data-open=yes])";
 /**
  * Follow the end of `scroller` as `content` grows; `onAway(true)` when something new is below. An open question is read from
  * its beginning: where it does not fit, that is in view, and stays there while the reader scrolls nothing.
+ *
+ * @param {HTMLElement} scroller
+ * @param {HTMLElement} content
+ * @param {(isAway: boolean) => void} onAway
  */
 export function useFollowEnd(scroller, content, onAway) {
   let following = true;
   let jumping = false;
   let height = 0;
-  let placed = null; // where this has scrolled to: there the reader has scrolled nothing
+  let placed = /** @type {number | null} */ (null); // where this has scrolled to: there the reader has scrolled nothing
   let isAtQuestion = false; // its beginning is in view, and not the end
   const atEnd = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
-  const scrollTo = (top) => scroller.scrollTo({ top, behavior: "instant" });
+  const scrollTo = (/** @type {number} */ top) => scroller.scrollTo({ top, behavior: "instant" });
   const toEnd = () => {
     const question = content.querySelector(OPEN_QUESTION);
     if (!question && isAtQuestion) { // it was answered: the reader is where it was
@@ -36,7 +41,7 @@ export function useFollowEnd(scroller, content, onAway) {
     jumping = false;
     toEndIfFollowed();
   };
-  const topOf = (element) => scroller.scrollTop + element.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
+  const topOf = (/** @type {Element} */ element) => scroller.scrollTop + element.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
 
   // An event of an earlier scrolling arrives in the frame of a jump before the jump is made, and must not end it.
   scroller.addEventListener("scroll", () => {

@@ -1,14 +1,20 @@
+// @ts-check
 // Plain keys while no field has the focus, Esc while one has.
 
-/** Do what `actionOf(key)` returns for a key, if anything; typing ends with Esc and swallows everything else but Ctrl K. */
+/**
+ * Do what `actionOf(key)` returns for a key, if anything; typing ends with Esc and swallows everything else but Ctrl K.
+ *
+ * @param {(key: string) => ((event: KeyboardEvent) => void) | undefined} actionOf
+ * @param {(typed: () => string) => Promise<unknown>} onPalette called with what gives the words typed until it resolves
+ */
 export function useKeys(actionOf, onPalette) {
-  let typed = null; // while the palette is loaded: its first words, and no keys of the page
+  let typed = /** @type {string | null} */ (null); // while the palette is loaded: its first words, and no keys of the page
   addEventListener("keydown", (event) => {
     const isHeld = event.ctrlKey || event.metaKey;
     if (isHeld && !event.altKey && !event.shiftKey && event.key === "k") {
       event.preventDefault();
       typed = "";
-      return onPalette(() => typed).finally(() => { typed = null; });
+      return onPalette(/** @type {() => string} */ (() => typed)).finally(() => { typed = null; });
     }
     if (typed !== null && !isHeld && event.key.length === 1) {
       event.preventDefault();
@@ -26,6 +32,7 @@ export function useKeys(actionOf, onPalette) {
   });
 }
 
+/** @type {(target: EventTarget | null) => target is HTMLElement} */
 function isTyping(target) {
-  return target instanceof HTMLElement && target.type !== "checkbox" && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  return target instanceof HTMLElement && /** @type {HTMLInputElement} */ (target).type !== "checkbox" && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }

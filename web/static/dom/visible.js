@@ -1,3 +1,4 @@
+// @ts-check
 // Characters that change how their neighbours read, or that are invisible, are shown by their number. config/text/visible.py has the same rules.
 
 const CONTROL = "\\u0000-\\u0008\\u000B\\u000C\\u000E-\\u001F\\u007F-\\u009F";
@@ -9,11 +10,12 @@ const PICTURE = "\\u2190-\\u2BFF\\u{1F000}-\\u{1FAFF}";
 const JOINER = `(?<![${JOINED}${PICTURE}\\uFE0F])[\\u200C\\u200D]|[\\u200C\\u200D](?![${JOINED}${PICTURE}])|(?<![^\\u200C\\u200D\\uFE00-\\uFE0F])[\\uFE00-\\uFE0F]`;
 const HIDDEN = new RegExp(`[${CONTROL}${UNSEEN}]|${JOINER}`, "gu");
 
-/** Return the text with hidden characters written out as `⟨U+202E⟩`. */
+/** @type {(text: string) => string} Returns the text with hidden characters written out as `⟨U+202E⟩`. */
 export function visible(text) {
   return text.replace(HIDDEN, named);
 }
 
+/** @type {(character: string) => string} */
 function named(character) {
-  return `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+  return `⟨U+${/** @type {number} */ (character.codePointAt(0)).toString(16).toUpperCase().padStart(4, "0")}⟩`;
 }
