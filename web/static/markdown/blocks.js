@@ -1,14 +1,26 @@
+// @ts-check
 // Lines into blocks. A block is plain data and remembers its own source, so that a growing text keeps only its last one open.
 
 import { cellsOf, closesFence, fenceOf, headingOf, isDelimiterRow, isQuote, isRule, itemOf, unquoted } from "./lines.js";
+
+/** @typedef {import("./lines.js").Item} Item */
+/** @typedef {"left" | "center" | "right"} Align */
+/** @typedef {{kind: "paragraph", text: string} | {kind: "heading", level: number, text: string} | {kind: "rule"} | {kind: "quote", blocks: Block[]}} Simple */
+/** @typedef {{kind: "code", language: string, text: string, closed: boolean, marker: string}} Code */
+/** @typedef {{kind: "list", ordered: boolean, first: number, items: Block[][], lastItem: string}} List */
+/** @typedef {{kind: "table", head: string[], align: Align[], rows: string[][], lastRow: string, headSource: string}} Table */
+/** @typedef {Simple | Code | List | Table} Read A block as its lines say it. */
+/** @typedef {Read & {source: string, start: number, closed?: boolean}} Block Only code may be `closed`. */
+/** @typedef {(lines: string[], at: number, depth: number) => [block: Read, next: number]} Reader Returns the block that begins in a line, and where the next one may. */
 
 const DEEPEST = 5;
 // No paragraph is longer than about this: what is parsed and laid out at once stays small.
 const LONGEST = 8000;
 
-/** Return the blocks of a text: {kind, source, start, ...}, in order; `start` is where in the text a block begins. */
+/** @type {(text: string, depth?: number) => Block[]} Returns the blocks of a text: {kind, source, start, ...}, in order; `start` is where in the text a block begins. */
 export function parseBlocks(text, depth = 0) {
   const lines = text.split("\n");
+  /** @type {Block[]} */
   const blocks = [];
   for (let at = 0, start = 0; at < lines.length; ) {
     if (lines[at].trim() === "") {
@@ -25,6 +37,7 @@ export function parseBlocks(text, depth = 0) {
   return blocks;
 }
 
+/** @type {Reader} */
 function readBlock(lines, at, depth) {
   const line = lines[at];
   const fence = fenceOf(line);
@@ -38,6 +51,7 @@ function readBlock(lines, at, depth) {
   return readParagraph(lines, at, depth);
 }
 
+/** @type {(lines: string[], at: number, fence: {marker: string, info: string}) => [Code, number]} */
 function readFence(lines, at, { marker, info }) {
   let end = at + 1;
   while (end < lines.length && !closesFence(lines[end], marker)) end += 1;
@@ -47,6 +61,7 @@ function readFence(lines, at, { marker, info }) {
   return [{ kind: "code", language: info.split(/\s/, 1)[0], text, closed, marker }, closed ? end + 1 : end];
 }
 
+/** @type {Reader} */
 function readQuote(lines, at, depth) {
   let end = at;
   while (end < lines.length && isQuote(lines[end])) end += 1;
@@ -54,13 +69,16 @@ function readQuote(lines, at, depth) {
   return [{ kind: "quote", blocks: parseBlocks(inner, depth + 1) }, end];
 }
 
+/** @type {Reader} */
 function readList(lines, at, depth) {
-  const { indent, marker, ordered } = itemOf(lines[at]);
-  const same = (line) => {
+  const { indent, marker, ordered } = /** @type {Item} */ (itemOf(lines[at]));
+  const same = (/** @type {string} */ line) => {
     const found = itemOf(line);
     return found && found.indent <= indent + 1 && found.ordered === ordered && (ordered || found.marker === marker) && !isRule(line);
   };
+  /** @type {Block[][]} */
   const items = [];
+  /** @type {number[]} */
   const starts = [];
   let end = at;
   while (end < lines.length && same(lines[end])) {
@@ -75,6 +93,7 @@ function readList(lines, at, depth) {
 }
 
 // An item continues over indented lines, and over plain lines that no blank line parts from it.
+/** @type {(lines: string[], at: number, same: (line: string) => boolean | null) => number} */
 function endOfItem(lines, at, same) {
   let end = at + 1;
   for (; end < lines.length; end++) {
@@ -91,21 +110,25 @@ function endOfItem(lines, at, same) {
   return end;
 }
 
+/** @type {(lines: string[]) => string} */
 function itemText(lines) {
-  const { width } = itemOf(lines[0]);
+  const { width } = /** @type {Item} */ (itemOf(lines[0]));
   const most = Math.max(2, Math.min(width, 6));
   return lines.map((line, i) => (i === 0 ? line.slice(width) : line.slice(Math.min(most, indentOf(line))))).join("\n");
 }
 
+/** @type {(line: string) => number} */
 function indentOf(line) {
   return line.length - line.trimStart().length;
 }
 
+/** @type {(lines: string[], at: number) => boolean} */
 function isTable(lines, at) {
   const next = lines[at + 1];
   return lines[at].includes("|") && next !== undefined && isDelimiterRow(next) && cellsOf(next).length === cellsOf(lines[at]).length;
 }
 
+/** @type {(lines: string[], at: number) => [Table, number]} */
 function readTable(lines, at) {
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|") && lines[end].trim() !== "") end += 1;
@@ -114,15 +137,17 @@ function readTable(lines, at) {
   return [{ kind: "table", head, align, rows: lines.slice(at + 2, end).map(cellsOf), lastRow: lines[end - 1], headSource: `${lines[at]}\n${lines[at + 1]}` }, end];
 }
 
+/** @type {Reader} */
 function readParagraph(lines, at, depth) {
   let end = at + 1;
   let size = lines[at].length;
-  const goesOn = (line) => line.trim() !== "" && !(startsBlock(line) && depth < DEEPEST) && !isTable(lines, end);
+  const goesOn = (/** @type {string} */ line) => line.trim() !== "" && !(startsBlock(line) && depth < DEEPEST) && !isTable(lines, end);
   while (end < lines.length && size < LONGEST && goesOn(lines[end])) size += lines[end++].length;
   return [{ kind: "paragraph", text: lines.slice(at, end).map((line) => line.trimStart()).join("\n") }, end];
 }
 
 // A number in the middle of a paragraph is a list only when it is 1, as CommonMark has it.
+/** @type {(line: string) => boolean} */
 function startsBlock(line) {
   const item = itemOf(line);
   if (item) return (!item.ordered || parseInt(item.marker, 10) === 1) && !item.empty;

@@ -1,13 +1,20 @@
+// @ts-check
 // Delimiter runs into emphasis: CommonMark's rule without its rule of three, in one pass over the nodes.
+
+/** @typedef {import("./inline.js").InlineNode} InlineNode */
+/** @typedef {{char: "*" | "_" | "~", count: number, opens: boolean, closes: boolean}} Run A delimiter run. */
+/** @typedef {import("./inline.js").Marked} Marked */
+/** @typedef {{run: Run, children: InlineNode[], depth: number}} Frame A run that may still be closed, and the nodes that follow it. */
+/** @typedef {{run: null, children: InlineNode[], depth: number}} Outside The nodes outside of every run. */
 
 // Marks inside one another than this many are shown as they were written: an element tree has to stay shallow.
 const DEEPEST = 16;
 
-/** Return the nodes with each pair of runs, {char, count, opens, closes}, made one {mark, children}. */
+/** @type {(nodes: (InlineNode | Run)[]) => InlineNode[]} Returns the nodes with each pair of runs, {char, count, opens, closes}, made one {mark, children}. */
 export function pairMarks(nodes) {
   const open = new OpenMarks();
   for (const node of nodes) {
-    if (!node.char) open.add(node);
+    if (!("char" in node)) open.add(node);
     else open.meet(node);
   }
   return open.finish();
@@ -15,16 +22,18 @@ export function pairMarks(nodes) {
 
 // A stack: the nodes outside of everything, then each run that may still be closed with the nodes that follow it.
 class OpenMarks {
+  /** @type {(Frame | Outside)[]} */
   #frames = [{ run: null, children: [], depth: 0 }];
   // Where in the stack the runs of a character are, so that a closer without an opener is known at once.
+  /** @type {Record<Run["char"], number[]>} */
   #openers = { "*": [], _: [], "~": [] };
 
-  add(node, frame = this.#frames.at(-1)) {
+  add(/** @type {InlineNode} */ node, frame = /** @type {Frame | Outside} */ (this.#frames.at(-1))) {
     frame.children.push(node);
-    frame.depth = Math.max(frame.depth, node.depth ?? 0);
+    frame.depth = Math.max(frame.depth, "depth" in node ? node.depth : 0);
   }
 
-  meet(run) {
+  meet(/** @type {Run} */ run) {
     const left = { ...run };
     if (run.closes) while (left.count > 0 && this.#pair(left));
     if (left.count === 0) return;
@@ -39,14 +48,15 @@ class OpenMarks {
   }
 
   // Returns whether the closer found an opener.
-  #pair(closer) {
+  #pair(/** @type {Run} */ closer) {
     const at = this.#openers[closer.char].at(-1);
     if (at === undefined) return false;
     this.#flatten(at + 1);
-    const frame = this.#frames[at];
+    const frame = /** @type {Frame} */ (this.#frames[at]);
     if (frame.depth >= DEEPEST) return false;
     const used = closer.char === "~" || (frame.run.count > 1 && closer.count > 1) ? 2 : 1;
     const mark = closer.char === "~" ? "del" : used === 2 ? "strong" : "em";
+    /** @type {Marked} */
     const node = { mark, children: frame.children, depth: frame.depth + 1 };
     frame.run.count -= used;
     closer.count -= used;
@@ -55,16 +65,16 @@ class OpenMarks {
     return true;
   }
 
-  #leave(node) {
-    const { run } = this.#frames.pop();
+  #leave(/** @type {Marked} */ node) {
+    const { run } = /** @type {Frame} */ (this.#frames.pop());
     this.#openers[run.char].pop();
     this.add(node);
   }
 
   // Nothing closes the runs from here up: they are text in the one below.
-  #flatten(from) {
+  #flatten(/** @type {number} */ from) {
     const below = this.#frames[from - 1];
-    for (const { run, children } of this.#frames.splice(from)) {
+    for (const { run, children } of /** @type {Frame[]} */ (this.#frames.splice(from))) {
       this.#openers[run.char].pop();
       this.add(literal(run), below);
       for (const child of children) this.add(child, below);
@@ -72,6 +82,7 @@ class OpenMarks {
   }
 }
 
+/** @type {(run: Run) => InlineNode} */
 function literal({ char, count }) {
   return { text: char.repeat(count) };
 }

@@ -1,6 +1,12 @@
+// @ts-check
 // Emphasis, code, links and breaks inside one block, each character read a bounded number of times. The result is plain data; render.js makes the elements.
 
 import { pairMarks } from "./emphasis.js";
+
+/** @typedef {import("./emphasis.js").Run} Run */
+/** @typedef {{text: string} | {code: string} | {br: true} | Link | Marked} InlineNode */
+/** @typedef {{link: true, href: string, children: InlineNode[]}} Link */
+/** @typedef {{mark: "em" | "strong" | "del", children: InlineNode[], depth: number}} Marked */
 
 const ESCAPABLE = /[!-/:-@[-`{-~]/;
 const BARE_URL = /^https?:\/\/[^\s<>"'`\u0000-\u001F]+/i;
@@ -8,18 +14,19 @@ const ANGLE = /^<((?:https?:\/\/|mailto:)[^\s<>\u0000-\u001F]+)>/i;
 const WORD = /[\p{L}\p{N}]/u;
 const SPACE = /\s/;
 const PUNCTUATION = ".,;:!?*_~";
+/** @type {Record<string, string>} */
 const TITLE_END = { '"': '"', "'": "'", "(": ")" };
 const DEEPEST = 6;
 
 // More than a person writes in one block; such a thing is shown as it is.
 const LONGEST = 16_000;
 
-/** Return nodes: {text}, {code}, {br}, {link, href, children}, {mark: "em" | "strong" | "del", children}. */
+/** @type {(source: string, depth?: number) => InlineNode[]} Returns the nodes of a text. */
 export function parseInline(source, depth = 0) {
   return source.length > LONGEST ? [{ text: source }] : new Inline(source, depth).parse();
 }
 
-/** Return the address when a reader may be sent there (http, https, mailto; without a login, which hides the host), else null. */
+/** @type {(address: string) => string | null} Returns the address when a reader may be sent there (http, https, mailto; without a login, which hides the host), else null. */
 export function safeHref(address) {
   // Browsers ignore tabs, newlines and control characters inside a scheme, so they go first.
   const bare = address.replace(/[\u0000-\u0020\u007F-\u009F\u200B-\u200F\u2028-\u202E\u2060\uFEFF]/g, "");
@@ -33,13 +40,16 @@ export function safeHref(address) {
 }
 
 class Inline {
-  constructor(source, depth) {
+  constructor(/** @type {string} */ source, /** @type {number} */ depth) {
     this.source = source;
     this.depth = depth;
     this.at = 0;
+    /** @type {(InlineNode | Run)[]} */
     this.nodes = [];
     this.plain = "";
+    /** @type {Set<number>} */
     this.missing = new Set();
+    /** @type {Record<string, Map<number, number>>} */
     this.pairs = {};
     this.noUrlBefore = 0;
   }
@@ -50,13 +60,14 @@ class Inline {
     return pairMarks(this.nodes);
   }
 
-  #step(char) {
+  #step(/** @type {string} */ char) {
     const taken = this.#special(char);
     if (taken) return;
     this.plain += char;
     this.at += 1;
   }
 
+  /** @type {(char: string) => boolean} Returns whether the character began something, which has been read. */
   #special(char) {
     switch (char) {
       case "\\": return this.#escape();
@@ -81,7 +92,7 @@ class Inline {
   }
 
   #code() {
-    const fence = /^`+/.exec(this.source.slice(this.at, this.at + 80))[0];
+    const [fence] = /** @type {RegExpExecArray} */ (/^`+/.exec(this.source.slice(this.at, this.at + 80)));
     // Looked for once and not found is not looked for again: a page of backticks stays linear.
     if (this.missing.has(fence.length)) return this.#literal(fence);
     const end = closingFence(this.source, this.at + fence.length, fence.length);
@@ -94,13 +105,13 @@ class Inline {
     return this.#push({ code: padded ? inner.slice(1, -1) : inner }, end + fence.length - this.at);
   }
 
-  #literal(text) {
+  #literal(/** @type {string} */ text) {
     this.plain += text;
     this.at += text.length;
     return true;
   }
 
-  #delimiter(char) {
+  #delimiter(/** @type {Run["char"]} */ char) {
     let count = 1;
     while (this.source[this.at + count] === char) count += 1;
     if (char === "~" && count !== 2) return this.#literal(char.repeat(count));
@@ -113,14 +124,15 @@ class Inline {
   }
 
   // An image becomes a link to it: nothing is fetched unless the reader clicks.
-  #link(bang) {
+  #link(/** @type {0 | 1} */ bang) {
     if (this.depth >= DEEPEST) return false;
     const open = this.at + bang;
     const close = this.#closing("[", "]", open);
     const end = close && this.source[close + 1] === "(" && this.#closing("(", ")", close + 1);
+    if (!end) return false;
     // No address holds a link; without this, links inside one another are each read to the end.
-    const nested = end && this.source.indexOf("](", close + 2);
-    if (!end || (nested >= 0 && nested < end)) return false;
+    const nested = this.source.indexOf("](", close + 2);
+    if (nested >= 0 && nested < end) return false;
     const target = addressIn(this.source.slice(close + 2, end));
     const href = safeHref(target);
     if (!href) return false;
@@ -129,7 +141,7 @@ class Inline {
   }
 
   // Every bracket finds its other half in one pass, so that a page of brackets stays linear.
-  #closing(left, right, open) {
+  #closing(/** @type {string} */ left, /** @type {string} */ right, /** @type {number} */ open) {
     this.pairs[left] ??= pairsOf(this.source, left, right);
     return this.pairs[left].get(open);
   }
@@ -159,7 +171,7 @@ class Inline {
     return this.#push(hard ? { br: true } : { text: "\n" }, 1);
   }
 
-  #push(node, length) {
+  #push(/** @type {InlineNode | Run} */ node, /** @type {number} */ length) {
     this.#flush();
     this.nodes.push(node);
     this.at += length;
@@ -172,6 +184,7 @@ class Inline {
   }
 }
 
+/** @type {(source: string, from: number, length: number) => number} Returns where the code ends, or -1. */
 function closingFence(source, from, length) {
   const runs = /`+/g;
   runs.lastIndex = from;
@@ -179,8 +192,10 @@ function closingFence(source, from, length) {
   return -1;
 }
 
+/** @type {(source: string, left: string, right: string) => Map<number, number>} */
 function pairsOf(source, left, right) {
   const pairs = new Map();
+  /** @type {number[]} */
   const open = [];
   for (let i = 0; i < source.length; i++) {
     if (source[i] === "\\") i += 1;
@@ -191,6 +206,7 @@ function pairsOf(source, left, right) {
 }
 
 // What stands in a link's parentheses: an address, perhaps in angle brackets, perhaps with a title, which is not shown.
+/** @type {(inside: string) => string} */
 function addressIn(inside) {
   const text = inside.trim();
   const title = text.search(/\s["'(]/);
@@ -200,6 +216,7 @@ function addressIn(inside) {
 }
 
 // Punctuation at the end belongs to the sentence, and so does a bracket that nothing in the address opened.
+/** @type {(url: string) => string} */
 function trimUrl(url) {
   let surplus = count(url, ")") - count(url, "(");
   let end = url.length;
@@ -210,6 +227,7 @@ function trimUrl(url) {
   return url.slice(0, end);
 }
 
+/** @type {(text: string, char: string) => number} */
 function count(text, char) {
   return text.split(char).length - 1;
 }

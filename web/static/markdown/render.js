@@ -1,3 +1,4 @@
+// @ts-check
 // Blocks and inline nodes into elements. Text only ever becomes text nodes; nothing is fetched.
 
 import { h } from "../dom/h.js";
@@ -6,11 +7,16 @@ import { scrollingTable } from "../dom/scrolling.js";
 import { visible } from "../dom/visible.js";
 import { parseInline } from "./inline.js";
 
-/** Return the element of one block. */
+/** @typedef {import("./blocks.js").Block} Block */
+/** @typedef {import("./inline.js").InlineNode} InlineNode */
+/** @template {Block["kind"]} Kind @typedef {Extract<Block, {kind: Kind}>} Of A block of one kind. */
+
+/** @type {(block: Block) => HTMLElement} Returns the element of one block. */
 export function renderBlock(block) {
-  return RENDERERS[block.kind](block);
+  return /** @type {(block: Block) => HTMLElement} */ (RENDERERS[block.kind])(block);
 }
 
+/** @type {{[Kind in Block["kind"]]: (block: Of<Kind>) => HTMLElement}} */
 const RENDERERS = {
   paragraph: (block) => h("p", { dir: "auto" }, inline(block.text)),
   // The page's own headings are h1 and h2, so an answer's begin at h3.
@@ -25,6 +31,7 @@ const RENDERERS = {
 /** A fenced block that grows cheaply: text goes into short pieces, so that only the last is laid out again. */
 export class CodeBlock {
   #text = "";
+  /** @type {Text | null} */
   #piece = null;
 
   constructor(language = "") {
@@ -33,13 +40,13 @@ export class CodeBlock {
     this.element = h("div.code", {}, bar, h("pre", { tabindex: "0", role: "region", "aria-label": "Code" }, this.code));
   }
 
-  append(text) {
+  append(/** @type {string} */ text) {
     this.#text += text;
     for (const part of inPieces(text)) this.#add(visible(part));
     return this;
   }
 
-  #add(text) {
+  #add(/** @type {string} */ text) {
     const full = this.#piece && this.#piece.length > 4000 && this.#piece.data.endsWith("\n");
     if (!this.#piece || full || this.#piece.length > 16_000) {
       this.#piece = document.createTextNode("");
@@ -49,6 +56,7 @@ export class CodeBlock {
   }
 }
 
+/** @type {(text: string, size?: number) => Generator<string, void>} */
 function* inPieces(text, size = 4000) {
   for (let at = 0; at < text.length; ) {
     const newline = text.indexOf("\n", at + size);
@@ -58,6 +66,7 @@ function* inPieces(text, size = 4000) {
   }
 }
 
+/** @type {(blocks: Block[]) => HTMLElement} */
 function listItem(blocks) {
   const task = blocks[0]?.kind === "paragraph" && /^\[([ xX])\]\s+/.exec(blocks[0].text);
   if (task) return taskItem(blocks, task);
@@ -66,36 +75,43 @@ function listItem(blocks) {
   return h("li", {}, blocks.map(renderBlock));
 }
 
-function taskItem(blocks, [prefix, state]) {
+/** @type {(blocks: Block[], task: RegExpExecArray) => HTMLElement} */
+function taskItem(blocks, { 0: prefix, 1: state, input }) {
   const done = state !== " ";
   const box = h("span.task", { role: "img", "aria-label": done ? "done" : "open" }, done ? "☑" : "☐");
-  return h("li.has-task", {}, box, " ", inline(blocks[0].text.slice(prefix.length)), blocks.slice(1).map(renderBlock));
+  return h("li.has-task", {}, box, " ", inline(input.slice(prefix.length)), blocks.slice(1).map(renderBlock));
 }
 
+/** @type {(table: Of<"table">) => HTMLElement} */
 function renderTable({ head, align, rows }) {
+  /** @type {(tag: string, props: import("../dom/h.js").Props, text: string, i: number) => HTMLElement} */
   const cell = (tag, props, text, i) => h(`${tag}.is-${align[i] ?? "left"}`, props, inline(text));
-  const row = (cells) => h("tr", {}, cells.slice(0, head.length).map((text, i) => cell("td", {}, text, i)), restOfRow(head.length - cells.length));
+  const row = (/** @type {string[]} */ cells) => h("tr", {}, cells.slice(0, head.length).map((text, i) => cell("td", {}, text, i)), restOfRow(head.length - cells.length));
   const top = h("tr", {}, head.map((text, i) => cell("th", { scope: "col" }, text, i)));
   return scrollingTable(top, rows.map(row));
 }
 
 // One cell for all that a short row lacks: a wide head over many short rows would else make the product of both.
+/** @type {(missing: number) => HTMLElement | false} */
 function restOfRow(missing) {
   return missing > 0 && h("td", { colspan: missing > 1 ? missing : null });
 }
 
+/** @type {(text: string) => (string | HTMLElement)[]} */
 function inline(text) {
   return parseInline(text).map(renderInline);
 }
 
+/** @type {(node: InlineNode) => string | HTMLElement} */
 function renderInline(node) {
-  if (node.text !== undefined) return visible(node.text);
-  if (node.code !== undefined) return h("code", {}, visible(node.code));
-  if (node.br) return h("br");
-  if (node.link) return renderLink(node);
+  if ("text" in node) return visible(node.text);
+  if ("code" in node) return h("code", {}, visible(node.code));
+  if ("br" in node) return h("br");
+  if ("link" in node) return renderLink(node);
   return h(node.mark, {}, node.children.map(renderInline));
 }
 
+/** @type {(link: import("./inline.js").Link) => HTMLElement} */
 function renderLink({ href, children }) {
   return h("a", { href, title: href, target: "_blank", rel: "noopener noreferrer nofollow", referrerpolicy: "no-referrer" }, children.map(renderInline));
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // A growing text as Markdown. Blocks that are whole are made once; only the last one is made again, at most once a frame.
 
 import { h } from "../dom/h.js";
@@ -5,6 +6,9 @@ import { visible } from "../dom/visible.js";
 import { parseBlocks } from "./blocks.js";
 import { closesFence } from "./lines.js";
 import { CodeBlock, renderBlock } from "./render.js";
+
+/** @typedef {import("./blocks.js").Block} Block */
+/** @typedef {{view: CodeBlock, marker: string | null, isInLine: boolean}} Fence The code that the text has come to; nothing closes it without a marker. */
 
 // A block longer than this is cut, so that what is made again each frame stays small whatever a model writes.
 const LONGEST = 6000;
@@ -15,9 +19,12 @@ const FINAL_ENDS = 3;
 
 /** `append` text in pieces of any size, `paint` when a frame comes, `finish` when it is whole. */
 export class MarkdownStream {
+  /** @type {string[]} */
   #waiting = [];
   #tail = "";
+  /** @type {Element[]} */
   #tailNodes = [];
+  /** @type {Fence | null} */
   #fence = null;
   #dirty = false;
   #kept = 0;
@@ -26,7 +33,7 @@ export class MarkdownStream {
     this.element = element;
   }
 
-  append(text) {
+  append(/** @type {string} */ text) {
     this.#waiting.push(text);
     this.#dirty = true;
   }
@@ -45,11 +52,11 @@ export class MarkdownStream {
   finish() {
     this.#take(this.#waiting.join(""));
     this.#waiting = [];
-    if (this.#fence) this.#leaveFence(this.#tail);
+    if (this.#fence) this.#leaveFence(this.#fence, this.#tail);
     return this;
   }
 
-  #take(text) {
+  #take(/** @type {string} */ text) {
     this.#tail += text.replaceAll("\r\n", "\n").replaceAll("\0", "\uFFFD");
     this.#settle();
     this.#showTail();
@@ -59,7 +66,7 @@ export class MarkdownStream {
   #settle() {
     for (let before = -1; before !== this.#tail.length; ) {
       before = this.#tail.length;
-      if (this.#fence) this.#settleFence();
+      if (this.#fence) this.#settleFence(this.#fence);
       else this.#settleBlocks();
     }
   }
@@ -79,86 +86,82 @@ export class MarkdownStream {
   }
 
   // The last block of several is still open.
-  #keepWhole(blocks) {
+  #keepWhole(/** @type {Block[]} */ blocks) {
     const room = Math.min(blocks.length - 1, MOST_BLOCKS - this.#kept);
     for (const block of blocks.slice(0, room)) this.#keep(renderBlock(block));
     this.#tail = this.#tail.slice(blocks[room].start);
   }
 
-  #finishBlock(block, end) {
+  #finishBlock(/** @type {Block} */ block, /** @type {number} */ end) {
     this.#keep(renderBlock(block));
     this.#tail = this.#tail.slice(end);
   }
 
   // One endless line: what is there is shown as a paragraph of its own.
-  #cutLine(from) {
+  #cutLine(/** @type {number} */ from) {
     const space = this.#tail.lastIndexOf(" ", from + LONGEST);
     const at = space > from ? space + 1 : from + LONGEST;
     this.#keepCut(this.#tail.slice(0, at));
     this.#tail = this.#tail.slice(at);
   }
 
-  #cut(block) {
+  #cut(/** @type {Block} */ block) {
     const [done, open] = halves(block);
     this.#keepCut(done);
     this.#tail = open + this.#tail.slice(block.start + block.source.length);
   }
 
-  #keepCut(source) {
+  #keepCut(/** @type {string} */ source) {
     const parts = parseBlocks(source).map(renderBlock);
     parts.at(-1)?.classList.add("is-cut");
     for (const part of parts) this.#keep(part);
   }
 
-  #openFence(language, marker, text) {
-    this.#fence = { view: new CodeBlock(language), marker, isInLine: false };
-    this.#keep(this.#fence.view.element);
+  #openFence(/** @type {string} */ language, /** @type {string | null} */ marker, /** @type {string} */ text) {
+    const fence = (this.#fence = { view: new CodeBlock(language), marker, isInLine: false });
+    this.#keep(fence.view.element);
     this.#tail = text;
-    this.#settleFence();
+    this.#settleFence(fence);
   }
 
-  #settleFence() {
+  #settleFence(/** @type {Fence} */ fence) {
     let from = 0;
     for (let end = this.#tail.indexOf("\n"); end >= 0; end = this.#tail.indexOf("\n", from)) {
-      if (this.#closes(this.#tail.slice(from, end))) {
+      if (closes(fence, this.#tail.slice(from, end))) {
         const code = this.#tail.slice(0, from);
         this.#tail = this.#tail.slice(end + 1);
-        return this.#leaveFence(code);
+        return this.#leaveFence(fence, code);
       }
-      this.#fence.isInLine = false;
+      fence.isInLine = false;
       from = end + 1;
     }
     // A line too long to wait for its end.
     if (this.#tail.length > from + LONGEST) {
-      this.#fence.isInLine = true;
+      fence.isInLine = true;
       from = this.#tail.length;
     }
-    this.#fence.view.append(this.#tail.slice(0, from));
+    fence.view.append(this.#tail.slice(0, from));
     this.#tail = this.#tail.slice(from);
   }
 
-  #leaveFence(code) {
-    if (code && !this.#closes(code)) this.#fence.view.append(code);
+  #leaveFence(/** @type {Fence} */ fence, /** @type {string} */ code) {
+    if (code && !closes(fence, code)) fence.view.append(code);
     this.#fence = null;
     this.#clearTail();
   }
 
-  #closes(line) {
-    return !this.#fence.isInLine && closesFence(line, this.#fence.marker);
-  }
-
   #showTail() {
     this.#clearTail();
-    if (this.#fence) return this.#showLine();
+    if (this.#fence) return this.#showLine(this.#fence);
     const nodes = parseBlocks(this.#tail).map(renderBlock);
     this.element.append(...nodes);
     this.#tailNodes = nodes;
   }
 
-  #showLine() {
-    if (!this.#tail || this.#closes(this.#tail)) return;
+  #showLine(/** @type {Fence} */ fence) {
+    if (!this.#tail || closes(fence, this.#tail)) return;
     const line = h("span.piece", {}, visible(this.#tail));
-    this.#fence.view.code.append(line);
+    fence.view.code.append(line);
     this.#tailNodes = [line];
   }
 
@@ -167,14 +170,14 @@ export class MarkdownStream {
     this.#tailNodes = [];
   }
 
-  #keep(element) {
+  #keep(/** @type {Element} */ element) {
     this.#clearTail();
     this.#kept += 1;
     this.element.append(element);
   }
 }
 
-/** Return an element with the whole text as Markdown. */
+/** @type {(text: string) => HTMLElement} Returns an element with the whole text as Markdown. */
 export function renderMarkdown(text) {
   const stream = new MarkdownStream();
   stream.append(text);
@@ -182,6 +185,7 @@ export function renderMarkdown(text) {
 }
 
 // Returns where the lines end that are parsed together: not far behind the end of a block that is cut, and before an endless line.
+/** @type {(text: string) => number} */
 function endOfLines(text) {
   let end = 0;
   for (let line = lineIn(text, end); line; line = lineIn(text, end)) {
@@ -192,21 +196,30 @@ function endOfLines(text) {
 }
 
 // Returns the line that begins there, with its end; "" where it has none yet, and for an endless one.
+/** @type {(text: string, from: number) => string} */
 function lineIn(text, from) {
   const most = text.slice(from, from + LONGEST + 1);
   return most.slice(0, most.indexOf("\n") + 1);
 }
 
+/** @type {(fence: Fence, line: string) => boolean} */
+function closes({ marker, isInLine }, line) {
+  return !isInLine && closesFence(line, marker);
+}
+
+/** @type {(block: Block, text: string) => boolean} */
 function isFinal(block, text) {
   return block.closed || text.slice(block.start + block.source.length).split("\n").length > FINAL_ENDS;
 }
 
 // Returns the part of a long block that is made final, and the text with which its rest begins.
-function halves({ kind, source, items, ordered, first, lastItem, rows, lastRow, headSource }) {
-  if (kind === "list" && items.length > 1) {
-    const number = Math.min(first + items.length - 1, 999_999_999);
-    return [source.slice(0, -lastItem.length), ordered ? lastItem.replace(/\d+/, number) : lastItem];
+/** @type {(block: Block) => [done: string, open: string]} */
+function halves(block) {
+  const { source } = block;
+  if (block.kind === "list" && block.items.length > 1) {
+    const { first, items, lastItem } = block;
+    return [source.slice(0, -lastItem.length), block.ordered ? lastItem.replace(/\d+/, `${Math.min(first + items.length - 1, 999_999_999)}`) : lastItem];
   }
-  const repeatsHead = kind === "table" && rows.length > 1 && headSource.length < LONGEST / 2;
-  return repeatsHead ? [source.slice(0, -lastRow.length), `${headSource}\n${lastRow}`] : [source, ""];
+  const repeatsHead = block.kind === "table" && block.rows.length > 1 && block.headSource.length < LONGEST / 2;
+  return repeatsHead ? [source.slice(0, -block.lastRow.length), `${block.headSource}\n${block.lastRow}`] : [source, ""];
 }
