@@ -149,6 +149,20 @@ def test_a_text_in_random_pieces_is_shown_as_the_whole(page: Visitor, paints: st
     assert page.module(DIFFERENCES, cases) == []
 
 
+def test_a_text_that_is_finished_twice_is_shown_once(page: Visitor) -> None:
+    finished_twice = """
+      const { MarkdownStream } = await import("/static/markdown/stream.js");
+      return given.filter((text) => {
+        const stream = new MarkdownStream();
+        stream.append(text);
+        const html = stream.finish().element.innerHTML;
+        return stream.finish().element.innerHTML !== html;
+      });
+    """
+
+    assert page.module(finished_twice, [*SHORT, "```\na\n```", "```\na", "a *b"]) == []
+
+
 def test_a_numbered_list_that_is_cut_counts_on(page: Visitor) -> None:
     starts = page.module(
         """

@@ -52,7 +52,7 @@ export class MarkdownStream {
   finish() {
     this.#take(this.#waiting.join(""));
     this.#waiting = [];
-    if (this.#fence) this.#leaveFence(this.#fence, this.#tail);
+    if (this.#fence) this.#leaveFence(this.#fence, this.#tail, "");
     return this;
   }
 
@@ -128,9 +128,7 @@ export class MarkdownStream {
     let from = 0;
     for (let end = this.#tail.indexOf("\n"); end >= 0; end = this.#tail.indexOf("\n", from)) {
       if (closes(fence, this.#tail.slice(from, end))) {
-        const code = this.#tail.slice(0, from);
-        this.#tail = this.#tail.slice(end + 1);
-        return this.#leaveFence(fence, code);
+        return this.#leaveFence(fence, this.#tail.slice(0, from), this.#tail.slice(end + 1));
       }
       fence.isInLine = false;
       from = end + 1;
@@ -144,9 +142,11 @@ export class MarkdownStream {
     this.#tail = this.#tail.slice(from);
   }
 
-  #leaveFence(/** @type {Fence} */ fence, /** @type {string} */ code) {
+  /** @type {(fence: Fence, code: string, rest: string) => void} */
+  #leaveFence(fence, code, rest) {
     if (code && !closes(fence, code)) fence.view.append(code);
     this.#fence = null;
+    this.#tail = rest;
     this.#clearTail();
   }
 
