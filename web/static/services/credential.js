@@ -1,3 +1,4 @@
+// @ts-check
 // The page's credential: a token in this tab, or a session, whose cookie no script reads and whose CSRF token is here.
 // A token comes in the address's fragment, which is not sent to the server, or from the sign-in view.
 
@@ -8,7 +9,7 @@ const GIVEN = /^#token=([A-Za-z0-9._~+/-]+=*)(?:&to=(\/[^&]*))?$/;
 let token = "";
 let csrfToken = "";
 
-/** Take the token out of the address, if it has one, so that history and shared links do not; returns whether it had. */
+/** @type {() => boolean} Takes the token out of the address, if it has one, so that history and shared links do not; returns whether it had. */
 export function takeToken() {
   const [, given, to] = GIVEN.exec(location.hash) ?? [];
   if (!given) return false;
@@ -17,13 +18,13 @@ export function takeToken() {
   return true;
 }
 
-/** Use a token for this tab. */
+/** @type {(given: string) => void} Uses a token for this tab. */
 export function keepToken(given) {
   token = given;
   attempt(() => sessionStorage.setItem(NAME, given));
 }
 
-/** Use the session that a sign-in brought, in all tabs: storage is separated by port, as cookies are not. */
+/** @type {(given: string) => void} Uses the session that a sign-in brought, in all tabs: storage is separated by port, as cookies are not. */
 export function keepSession(given) {
   csrfToken = given;
   attempt(() => localStorage.setItem(CSRF, given));
@@ -41,7 +42,7 @@ export function hasSession() {
   return Boolean(csrf());
 }
 
-/** Return the headers that say who is asking; none where the page was opened without a credential. */
+/** @type {() => Record<string, string>} Returns the headers that say who is asking; none where the page was opened without a credential. */
 export function credentialHeaders() {
   // Of this tab alone: another server at this port, later, would read what the whole browser keeps for the address.
   token ||= attempt(() => sessionStorage.getItem(NAME)) ?? "";
@@ -54,6 +55,7 @@ function csrf() {
   return attempt(() => localStorage.getItem(CSRF)) ?? csrfToken;
 }
 
+/** @type {<T>(work: () => T) => T | null} */
 function attempt(work) {
   try {
     return work();

@@ -1,3 +1,4 @@
+// @ts-check
 // Sign-in and sign-out. The state of a sign-in is kept for this origin, since servers on other ports can plant cookies.
 
 import { Http } from "../client/http.js";
@@ -10,12 +11,12 @@ const WHO_TIMEOUT_MS = 4000;
 const OVER = "This sign-in was not begun in this tab, or is over. Sign in again.";
 const http = new Http({ attempts: 1, headers: credentialHeaders });
 
-/** Return {principal, tenant, roles, credential, ...}: who the page acts as. */
+/** @type {() => Promise<import("../state/me.js").Me>} Returns {principal, tenant, roles, credential, ...}: who the page acts as. */
 export async function whoAmI() {
   return http.call("GET", "/v1/me", { timeoutMs: WHO_TIMEOUT_MS });
 }
 
-/** Return {auth, provider?}: what this server asks for. */
+/** @type {() => Promise<{auth: string, provider?: string}>} Returns {auth, provider?}: what this server asks for. */
 export function waysToSignIn() {
   return http.call("GET", "/auth/sign-in");
 }
@@ -38,13 +39,14 @@ export async function finishSignIn() {
   keepSession(csrf_token);
 }
 
-/** End the session, or all of this person's; returns where the one at the provider can be ended, if it says so. */
+/** @type {(everywhere: boolean) => Promise<string | undefined>} Ends the session, or all of this person's; returns where the one at the provider can be ended, if it says so. */
 export async function signOut(everywhere) {
   const { provider_url } = await http.call("POST", "/auth/sign-out", { body: { everywhere } });
   forgetCredential();
   return provider_url;
 }
 
+/** @type {() => {state?: string, hash?: string}} */
 function begun() {
   const text = sessionStorage.getItem(BEGUN);
   sessionStorage.removeItem(BEGUN);
