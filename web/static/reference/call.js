@@ -1,10 +1,16 @@
+// @ts-check
 // One call: what it takes, what it answers, and a command to try it.
 
 import { copyButton } from "../dom/copyButton.js";
 import { h } from "../dom/h.js";
 import { inline, paragraphs } from "./text.js";
 
-/** Return the element of a call. */
+/** @typedef {import("../dom/h.js").Child} Child */
+/** @typedef {import("./schema.js").Schema} Schema */
+/** @typedef {import("./schema.js").Schemas} Schemas */
+/** @typedef {{method: string, path: string, operation: any}} Call One method of a path, as the document has it. */
+
+/** @type {(call: Call, schemas: Schemas) => HTMLElement} Returns the element of a call. */
 export function callElement(call, schemas) {
   const { method, path, operation } = call;
   return h("article.call", { id: operation.operationId, dataset: { method } },
@@ -18,18 +24,19 @@ export function callElement(call, schemas) {
     h("div.tries", {}, command(call, schemas)));
 }
 
-/** Return the method as a small mark. */
+/** @type {(method: string) => HTMLElement} Returns the method as a small mark. */
 export function chip(method) {
   return h("span.method", { dataset: { method } }, method.toUpperCase());
 }
 
-/** Return a path that may be broken at its slashes. */
+/** @type {(path: string) => (string | HTMLElement)[]} Returns a path that may be broken at its slashes. */
 export function breakable(path) {
   return path.split(/(?=\/)/).flatMap((part) => [part, h("wbr")]);
 }
 
 const PLACES = { path: "In the path", query: "Parameters", header: "Headers" };
 
+/** @type {(found: any[], schemas: Schemas) => Child[]} */
 function parameters(found, schemas) {
   return Object.entries(PLACES).map(([place, title]) => {
     const here = found.filter((one) => one.in === place);
@@ -37,12 +44,14 @@ function parameters(found, schemas) {
   });
 }
 
+/** @type {(given: any, schemas: Schemas) => Child} */
 function body(given, schemas) {
   const schema = given?.content?.["application/json"]?.schema;
   const fields = schema && schemas.fields(schema);
   return fields && section(given.required ? "Body" : "Body, may be left out", fields);
 }
 
+/** @type {(responses: Record<string, any>, schemas: Schemas) => HTMLElement[]} */
 function answers(responses, schemas) {
   const entries = Object.entries(responses).map(([status, one]) => [status, schemas.response(one)]);
   const good = entries.filter(([status]) => Number(status) < 400);
@@ -53,8 +62,9 @@ function answers(responses, schemas) {
   ];
 }
 
+/** @type {(status: string, response: any, schemas: Schemas) => Child[]} */
 function answer(status, response, schemas) {
-  const contents = Object.entries(response.content ?? {}).filter(([type]) => type !== "application/problem+json");
+  const contents = Object.entries(/** @type {Record<string, any>} */ (response.content ?? {})).filter(([type]) => type !== "application/problem+json");
   if (!contents.length) return [h("p.answer", {}, h("b", {}, status), " ", response.description, ", without a body"), sent(response)];
   return contents.map(([type, content]) => {
     const schema = content["x-itemSchema"] ?? content.schema;
@@ -67,24 +77,27 @@ function answer(status, response, schemas) {
   });
 }
 
-/** Return the headers of an answer as a list, with what each says. */
+/** @type {(response: any) => HTMLElement | false} Returns the headers of an answer as a list, with what each says. */
 function sent(response) {
-  const entries = Object.entries(response.headers ?? {});
+  const entries = Object.entries(/** @type {Record<string, any>} */ (response.headers ?? {}));
   return entries.length > 0 && h("dl.fields", {}, entries.map(([name, one]) => [h("dt", {}, h("code", {}, name)), h("dd", {}, h("p.kind", {}, "header"), h("p", {}, inline(one.description)))]));
 }
 
+/** @type {(response: any) => string[]} */
 function codes(response) {
   const schema = response.content["application/problem+json"].schema;
-  return (schema.allOf ?? []).flatMap((one) => one.properties?.code?.enum ?? []).concat(schema.allOf ? [] : ["the run's own code"]);
+  return (schema.allOf ?? []).flatMap((/** @type {Schema} */ one) => one.properties?.code?.enum ?? []).concat(schema.allOf ? [] : ["the run's own code"]);
 }
 
+/** @type {(title: string, ...children: Child[]) => HTMLElement} */
 function section(title, ...children) {
   return h("section", {}, h("h4.caps", {}, title), children);
 }
 
+/** @type {(call: Call, schemas: Schemas) => HTMLElement} */
 function command({ method, path, operation }, schemas) {
   const address = path.replace(/\{(\w+)\}/g, (_, name) => {
-    const found = operation.parameters?.find((one) => one.name === name);
+    const found = operation.parameters?.find((/** @type {any} */ one) => one.name === name);
     const example = String(found?.schema.examples?.[0] ?? "");
     return example && example.length < 20 ? example : `$${name.toUpperCase()}`;
   });

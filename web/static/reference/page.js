@@ -1,3 +1,4 @@
+// @ts-check
 // The reference of the HTTP calls, made of /openapi.json.
 
 import { fill, h } from "../dom/h.js";
@@ -6,36 +7,29 @@ import { Schemas } from "./schema.js";
 import { inline, paragraphs } from "./text.js";
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
-const root = document.getElementById("reference");
+const root = /** @type {HTMLElement} */ (document.getElementById("reference"));
+/** @typedef {import("./call.js").Call} Call */
+/** @typedef {{name: string, description: string, calls: Call[]}} Group */
 
-/** Reads the responses that calls share, too. */
-class DocumentSchemas extends Schemas {
-  constructor(document) {
-    super(document);
-    this.responses = document.components.responses;
-  }
-
-  response(given) {
-    return given.$ref ? this.responses[given.$ref.split("/").pop()] : given;
-  }
-}
-
+/** @type {(document: any) => Call[]} */
 function callsOf(document) {
-  return Object.entries(document.paths).flatMap(([path, methods]) =>
+  return Object.entries(/** @type {Record<string, any>} */ (document.paths)).flatMap(([path, methods]) =>
     METHODS.filter((method) => methods[method]).map((method) => ({ method, path, operation: methods[method] })));
 }
 
+/** @type {(document: any) => Group[]} */
 function groupsOf(document) {
   const calls = callsOf(document);
-  return document.tags.map((tag) => ({ ...tag, calls: calls.filter((one) => one.operation.tags.includes(tag.name)) }));
+  return document.tags.map((/** @type {{name: string, description: string}} */ tag) => ({ ...tag, calls: calls.filter((one) => one.operation.tags.includes(tag.name)) }));
 }
 
-/** Return the first words of a group's description as its title, and the rest. */
+/** @type {(group: Group) => {title: string, rest: string}} Returns the first words of a group's description as its title, and the rest. */
 function titled({ name, description }) {
   const [title, rest] = String(description).split(/: (.*)/s);
   return rest && title.length < 40 ? { title, rest } : { title: name[0].toUpperCase() + name.slice(1).replaceAll("_", " "), rest: description };
 }
 
+/** @type {(groups: Group[]) => HTMLElement} */
 function navigation(groups) {
   return h("nav.calls", { "aria-label": "Calls" }, groups.map((group) =>
     h("section", { dataset: { group: group.name } },
@@ -44,8 +38,8 @@ function navigation(groups) {
         h("a.entry", { href: `#${operation.operationId}`, dataset: { words: `${method} ${path} ${operation.summary}`.toLowerCase() } }, chip(method), h("code", {}, breakable(path)))))));
 }
 
-function show(document_) {
-  const schemas = new DocumentSchemas(document_);
+function show(/** @type {any} */ document_) {
+  const schemas = new Schemas(document_);
   const groups = groupsOf(document_);
   const search = h("input.search", { type: "search", placeholder: "Find a call", "aria-label": "Find a call", oninput: () => filter(list, search.value) });
   const list = navigation(groups);
@@ -69,41 +63,46 @@ function show(document_) {
   if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
+/** @type {(document: any) => HTMLElement} */
 function credentials(document_) {
-  const schemes = Object.entries(document_.components.securitySchemes);
-  const how = (one) => one.scheme === "bearer" ? "Authorization: Bearer …" : `${one.name}=… (${one.in})`;
+  const schemes = Object.entries(/** @type {Record<string, any>} */ (document_.components.securitySchemes));
+  const how = (/** @type {any} */ one) => one.scheme === "bearer" ? "Authorization: Bearer …" : `${one.name}=… (${one.in})`;
   return h("section.group", { id: "credentials" },
     h("div.group-head", {}, h("h2", {}, "Credentials"), h("p.soft", {}, "Where the installation asks for one, a request has one of these.")),
     h("dl.fields", {}, schemes.map(([name, one]) => [h("dt", {}, h("code", {}, name)), h("dd", {}, h("p.kind", {}, h("code", {}, how(one))), h("p", {}, inline(one.description)))])));
 }
 
+/** @type {(list: HTMLElement, text: string) => void} */
 function filter(list, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const section of list.children) {
-    let shown = 0;
-    for (const entry of section.querySelectorAll(".entry")) {
-      entry.hidden = !words.every((word) => entry.dataset.words.includes(word));
-      shown += !entry.hidden;
+  for (const section of /** @type {HTMLCollectionOf<HTMLElement>} */ (list.children)) {
+    let shown = false;
+    for (const entry of /** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll(".entry"))) {
+      entry.hidden = !words.every((word) => /** @type {string} */ (entry.dataset.words).includes(word));
+      shown ||= !entry.hidden;
     }
     section.hidden = !shown;
   }
 }
 
 // The call that is read now is marked in the list.
+/** @type {(list: HTMLElement) => void} */
 function follow(list) {
-  const entries = new Map([...list.querySelectorAll(".entry")].map((entry) => [entry.hash.slice(1), entry]));
+  const entries = new Map([.../** @type {NodeListOf<HTMLAnchorElement>} */ (list.querySelectorAll(".entry"))].map((entry) => [entry.hash.slice(1), entry]));
   const watcher = new IntersectionObserver((seen) => {
     for (const { target, isIntersecting } of seen) {
-      if (!isIntersecting) continue;
-      for (const entry of entries.values()) entry.removeAttribute("aria-current");
-      entries.get(target.id)?.setAttribute("aria-current", "true");
-      keepInSight(list, entries.get(target.id));
+      const entry = entries.get(target.id);
+      if (!isIntersecting || !entry) continue;
+      for (const other of entries.values()) other.removeAttribute("aria-current");
+      entry.setAttribute("aria-current", "true");
+      keepInSight(list, entry);
     }
   }, { rootMargin: "-10% 0px -80% 0px" });
   for (const article of document.querySelectorAll("article.call")) watcher.observe(article);
 }
 
 // Scrolls the list alone: on a phone the page itself must stay where the reader is.
+/** @type {(list: HTMLElement, entry: HTMLElement) => void} */
 function keepInSight(list, entry) {
   const above = entry.offsetTop - list.offsetTop;
   if (above < list.scrollTop || above + entry.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = above - list.clientHeight / 3;
@@ -115,7 +114,7 @@ async function start() {
     const answer = await fetch("/openapi.json");
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     show(await answer.json());
-  } catch (error) {
+  } catch (/** @type {any} */ error) {
     fill(root, h("p.boot", {}, `The description of the calls could not be read: ${error.message}. Reload the page.`));
   }
 }
