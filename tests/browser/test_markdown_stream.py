@@ -163,6 +163,18 @@ def test_a_text_that_is_finished_twice_is_shown_once(page: Visitor) -> None:
     assert page.module(finished_twice, [*SHORT, "```\na\n```", "```\na", "a *b"]) == []
 
 
+@pytest.mark.parametrize("before", ["a", "```\na"])
+def test_no_character_is_cut_into_halves(page: Visitor, before: str) -> None:
+    halves_and_hidden = """
+      const { renderMarkdown } = await import("/static/markdown/stream.js");
+      const texts = (element) => element.nodeType === Node.TEXT_NODE ? [element.data] : [...element.childNodes].flatMap(texts);
+      const shown = given.flatMap((text) => texts(renderMarkdown(text)));
+      return [shown.filter((text) => !text.isWellFormed()).length, shown.join("").split(String.fromCodePoint(0xE0041)).length - 1];
+    """
+
+    assert page.module(halves_and_hidden, [before + character * 9000 for character in "😀\U000e0041"]) == [0, 0]
+
+
 def test_a_numbered_list_that_is_cut_counts_on(page: Visitor) -> None:
     starts = page.module(
         """

@@ -68,6 +68,11 @@ export function cellsOf(line) {
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
+/** @type {(text: string, at: number) => number} Returns where a text may be cut: there, or behind the character that would become two halves. */
+export function wholeAt(text, at) {
+  return /** @type {number} */ (text.codePointAt(at - 1)) > 0xffff ? at + 1 : at;
+}
+
 /** @type {(text: string, char: string) => boolean} */
 function isOnly(text, char) {
   for (let i = 0; i < text.length; i++) if (text[i] !== char) return false;

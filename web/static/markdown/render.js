@@ -6,6 +6,7 @@ import { copyButton } from "../dom/copyButton.js";
 import { scrollingTable } from "../dom/scrolling.js";
 import { visible } from "../dom/visible.js";
 import { parseInline } from "./inline.js";
+import { wholeAt } from "./lines.js";
 
 /** @typedef {import("./blocks.js").Block} Block */
 /** @typedef {import("./inline.js").InlineNode} InlineNode */
@@ -60,7 +61,7 @@ export class CodeBlock {
 function* inPieces(text, size = 4000) {
   for (let at = 0; at < text.length; ) {
     const newline = text.indexOf("\n", at + size);
-    const end = newline < 0 || newline > at + size * 3 ? Math.min(text.length, at + size) : newline + 1;
+    const end = newline < 0 || newline > at + size * 3 ? wholeAt(text, Math.min(text.length, at + size)) : newline + 1;
     yield text.slice(at, end);
     at = end;
   }

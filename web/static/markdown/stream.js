@@ -4,7 +4,7 @@
 import { h } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
 import { parseBlocks } from "./blocks.js";
-import { closesFence } from "./lines.js";
+import { closesFence, wholeAt } from "./lines.js";
 import { CodeBlock, renderBlock } from "./render.js";
 
 /** @typedef {import("./blocks.js").Block} Block */
@@ -100,7 +100,7 @@ export class MarkdownStream {
   // One endless line: what is there is shown as a paragraph of its own.
   #cutLine(/** @type {number} */ from) {
     const space = this.#tail.lastIndexOf(" ", from + LONGEST);
-    const at = space > from ? space + 1 : from + LONGEST;
+    const at = space > from ? space + 1 : wholeAt(this.#tail, from + LONGEST);
     this.#keepCut(this.#tail.slice(0, at));
     this.#tail = this.#tail.slice(at);
   }
