@@ -92,6 +92,24 @@ def test_an_image_is_a_link_and_is_not_fetched(page: Visitor) -> None:
     assert page.foreign == []
 
 
+def test_a_copy_without_a_clipboard_leaves_the_focus_on_its_button(page: Visitor) -> None:
+    script = """
+      const { copyButton } = await import("/static/dom/copyButton.js");
+      const button = copyButton(() => "words");
+      document.body.append(button);
+      Object.defineProperty(navigator, "clipboard", { configurable: true, value: undefined });
+      button.focus();
+      button.click();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      const found = [button.textContent, document.activeElement === button];
+      button.remove();
+      delete navigator.clipboard;
+      return found;
+    """
+
+    assert page.module(script) == ["Copied", True]
+
+
 def test_hidden_characters_are_written_out(page: Visitor) -> None:
     html = page.module(WHOLE, "a\u202eb\U000e0041c")
 

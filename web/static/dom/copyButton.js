@@ -27,10 +27,12 @@ async function toClipboard(find) {
 /** @type {(text: string) => boolean} */
 function viaSelection(text) {
   const area = h("textarea.offscreen", { "aria-hidden": "true", tabindex: "-1" });
+  const focused = /** @type {HTMLElement} */ (document.activeElement);
   area.value = text;
   document.body.append(area);
   area.select();
   const done = document.execCommand("copy");
   area.remove();
+  focused.focus({ preventScroll: true }); // it went with the area
   return done;
 }
