@@ -8,6 +8,8 @@ import { credentialHeaders } from "./credential.js";
 export { ApiError } from "../client/errors.js";
 export { newKey };
 
+/** @import { Agents, Approval, Decisions, Health, Message, Run, Runs, RunSummary, Steps, Thread, Threads, Workflow, Workflows } from "../../../clients/typescript/src/types.js" */
+/** @typedef {Steps["steps"][number] & {node: string}} NodeStep */
 /** @typedef {{runId: string, approvalId: string, key?: string} & Given} Confirmation */
 /** @typedef {{decision: string, args?: object, result?: unknown, message?: string, scope?: string, digest?: string}} Given What a person says to a question. */
 /** @typedef {{run_id: string, thread_id: string}} Started A run that the server took. */
@@ -53,7 +55,7 @@ export async function forkThread(threadId, message) {
   return (await server.forkThread(threadId, message)).thread_id;
 }
 
-/** @type {(key: string) => Promise<any[]>} Returns every message of a thread, in reading order. */
+/** @type {(key: string) => Promise<Message[]>} Returns every message of a thread, in reading order. */
 export function getConversationHistory(key) {
   const { id, owner } = threadOf(key);
   return server.messages(id, { owner });
@@ -96,13 +98,13 @@ export function stopRun(runId) {
   return server.handle(runId).cancel();
 }
 
-/** @type {() => Promise<{agents: any[], problems: any[]}>} Returns {agents, problems}: who can be asked, and which definitions are broken. */
+/** @type {() => Promise<{agents: NonNullable<Agents["agents"]>, problems: NonNullable<Agents["problems"]>}>} Returns {agents, problems}: who can be asked, and which definitions are broken. */
 export async function listAgents() {
   const { agents = [], problems = [] } = await server.agents();
   return { agents, problems };
 }
 
-/** @type {() => Promise<{workflows: any[], problems: any[]}>} Returns {workflows, problems}: which can be started, each with the schema of its input, and which definitions are broken. */
+/** @type {() => Promise<{workflows: NonNullable<Workflows["workflows"]>, problems: NonNullable<Workflows["problems"]>}>} Returns {workflows, problems}: which can be started, each with the schema of its input, and which definitions are broken. */
 export async function listWorkflows() {
   const { workflows = [], problems = [] } = await server.workflows();
   return { workflows, problems };
@@ -114,45 +116,45 @@ export async function startWorkflow(workflow, input, key) {
   return { run_id, thread_id };
 }
 
-/** @type {(run: {agent: string, run_id: string}) => Promise<any>} Returns the workflow of a run with its nodes and edges, as the run was started with them. */
+/** @type {(run: {agent: string, run_id: string}) => Promise<Workflow>} Returns the workflow of a run with its nodes and edges, as the run was started with them. */
 export async function getWorkflowOf({ agent, run_id: runId }) {
   const { definition: digest } = await server.getRun(runId);
   return server.getWorkflow(agent, { digest });
 }
 
-/** @type {(runId: string, node: string) => Promise<any[]>} Returns the steps of a node of a run, the first attempt first; `node` is its id behind the items that it stands in: `items/17/charge`. */
+/** @type {(runId: string, node: string) => Promise<NodeStep[]>} Returns the steps of a node of a run, the first attempt first; `node` is its id behind the items that it stands in: `items/17/charge`. */
 export async function getNodeSteps(runId, node) {
   return (await server.handle(runId).steps({ node })).steps ?? [];
 }
 
-/** @type {(runId: string, node: string) => Promise<any[]>} Returns the steps of the items of a FOR_EACH that are at their end, up to 200, the failed ones first. */
+/** @type {(runId: string, node: string) => Promise<NodeStep[]>} Returns the steps of the items of a FOR_EACH that are at their end, up to 200, the failed ones first. */
 export async function getItemSteps(runId, node) {
   return (await server.handle(runId).steps({ under: node, limit: 200 })).steps ?? [];
 }
 
-/** @type {(search?: string) => Promise<any[]>} Returns the latest threads, or the latest with these words in their title or in what was written in them. */
+/** @type {(search?: string) => Promise<Threads["threads"]>} Returns the latest threads, or the latest with these words in their title or in what was written in them. */
 export async function listThreads(search = "") {
   return (await server.threads({ limit: 100, search: search.slice(0, 200) })).threads;
 }
 
-/** @type {(query: Record<string, any>, signal?: AbortSignal) => Promise<{runs: any[], next?: string}>} Returns {runs, next?}: a page of the runs that a query names. */
+/** @type {(query: Record<string, any>, signal?: AbortSignal) => Promise<Runs>} Returns {runs, next?}: a page of the runs that a query names. */
 export function listRuns(query, signal) {
   return http.call("GET", "/v1/runs", { query, signal });
 }
 
-/** @type {(runId: string) => Promise<any>} Returns one run with its open questions. */
+/** @type {(runId: string) => Promise<Run>} Returns one run with its open questions. */
 export function getRun(runId) {
   return server.getRun(runId);
 }
 
-/** @type {(runId: string) => Promise<any[]>} Returns the open questions of a run, with what their events do not say: a sentence, what the run had read. */
+/** @type {(runId: string) => Promise<Approval[]>} Returns the open questions of a run, with what their events do not say: a sentence, what the run had read. */
 export async function getQuestions(runId) {
   return (await server.handle(runId).approvals()) ?? [];
 }
 
 const MOST_STEPS = 5000;
 
-/** @type {(runId: string) => Promise<any[]>} Returns the steps of a run in their order, up to 5,000. */
+/** @type {(runId: string) => Promise<Steps["steps"]>} Returns the steps of a run in their order, up to 5,000. */
 export async function getSteps(runId) {
   /** @type {any[]} */
   const steps = [];
@@ -169,7 +171,7 @@ export function countRuns(by, query, signal) {
   return http.call("GET", "/v1/runs/counts", { query: { by, ...query }, signal });
 }
 
-/** @type {(key: string) => Promise<any>} Returns one thread with its runs: all of them by id and state, the latest with cost and duration. */
+/** @type {(key: string) => Promise<Omit<Thread, "runs"> & {runs: (Thread["runs"][number] & Partial<RunSummary>)[]}>} Returns one thread with its runs: all of them by id and state, the latest with cost and duration. */
 export async function getThread(key) {
   const { id, owner } = threadOf(key);
   const [thread, { runs }] = await Promise.all([
@@ -191,7 +193,7 @@ export async function getEvents(runId, most = 5000) {
   return found;
 }
 
-/** @type {(runId: string, most?: number) => Promise<any[]>} Returns what the policy decided about a run's calls, as far as `most` of them. */
+/** @type {(runId: string, most?: number) => Promise<Decisions["decisions"]>} Returns what the policy decided about a run's calls, as far as `most` of them. */
 export async function getDecisions(runId, most = 1000) {
   const found = [];
   /** @type {any} The compiled client's own types say less than it takes. */
@@ -214,7 +216,7 @@ export function boardFeed({ onEvent, onState }) {
   return server.board({ onEvent, onState });
 }
 
-/** @type {() => Promise<any>} Returns what the server says about itself. */
+/** @type {() => Promise<Health>} Returns what the server says about itself. */
 export function getHealth() {
   return server.health();
 }
