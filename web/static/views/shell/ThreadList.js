@@ -6,8 +6,11 @@ import { OVER } from "../../state/story.js";
 import { ownerWords } from "../../state/me.js";
 import { stateWords } from "../../state/words.js";
 import { threadHash } from "../../router.js";
+import { listThreads } from "../../services/api.js";
 
 const MOST = 100;
+const SEARCH_PAUSE_MS = 200;
+const NEWS_PAUSE_MS = 700;
 
 /** The conversations, by day, with a search over their titles and messages. */
 export class ThreadList {
@@ -15,10 +18,11 @@ export class ThreadList {
   #current = null;
   #error = null;
   #shown = "";
+  #timer = 0;
 
-  constructor({ nameOf, runOf, onSearch, onRetry }) {
-    Object.assign(this, { nameOf, runOf, onRetry });
-    this.search = h("input.search", { type: "search", placeholder: "Search threads", "aria-label": "Search threads", oninput: onSearch });
+  constructor({ nameOf, runOf }) {
+    Object.assign(this, { nameOf, runOf });
+    this.search = h("input.search", { type: "search", placeholder: "Search threads", "aria-label": "Search threads", oninput: () => this.readSoon(SEARCH_PAUSE_MS) });
     this.list = h("nav.threads", { "aria-label": "Threads" });
     this.element = h("div.thread-list", {}, this.search, this.list);
     this.update();
@@ -29,15 +33,25 @@ export class ThreadList {
     return this.search.value.trim();
   }
 
-  show(threads) {
-    this.#threads = threads;
-    this.#error = null;
+  read = async () => {
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    const { words } = this;
+    try {
+      const found = await listThreads(words);
+      // A slow answer to an earlier search is not what was searched for last.
+      if (words !== this.words) return;
+      this.#threads = found;
+      this.#error = null;
+    } catch (error) {
+      this.#error = error;
+    }
     this.update();
-  }
+  };
 
-  fail(error) {
-    this.#error = error;
-    this.update();
+  /** Read them again shortly: one of them has news. */
+  readSoon(pause = NEWS_PAUSE_MS) {
+    this.#timer ||= setTimeout(this.read, pause);
   }
 
   mark(threadId) {
@@ -68,7 +82,7 @@ export class ThreadList {
   }
 
   #days(threads) {
-    const days = Map.groupBy ? Map.groupBy(threads.slice(0, MOST), (thread) => dayName(thread.updated_at)) : groupByDay(threads.slice(0, MOST));
+    const days = groupByDay(threads.slice(0, MOST));
     const more = threads.length >= MOST && h("p.faint.more", {}, "Search finds older threads by a word of their title or messages.");
     return [[...days].map(([day, group]) => h("section", {}, h("h2.caps", {}, day), group.map((thread) => this.#link(thread)))), more];
   }
@@ -85,7 +99,7 @@ export class ThreadList {
   }
 
   #nothing(words) {
-    if (this.#error) return h("p.faint", {}, "The threads could not be read. ", h("button.quiet", { type: "button", onclick: this.onRetry }, "Try again"));
+    if (this.#error) return h("p.faint", {}, "The threads could not be read. ", h("button.quiet", { type: "button", onclick: this.read }, "Try again"));
     if (!this.#threads) return h("p.faint", {}, "Loading…");
     return h("p.faint", {}, words ? "No thread has these words in its title." : "Your conversations will appear here.");
   }
