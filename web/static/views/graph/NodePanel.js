@@ -1,17 +1,13 @@
 import { fill, h } from "../../dom/h.js";
-import { cost, count, duration, plural, tokens } from "../../dom/format.js";
+import { count } from "../../dom/format.js";
 import { visible } from "../../dom/visible.js";
 import { getItemSteps, getNodeSteps } from "../../services/api.js";
-import { errorWords } from "../../state/words.js";
-import { LLMResponse } from "../story/LLMResponse.js";
-import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
-import { Notice } from "../../ui/Notice.js";
 import { graphState, itemList } from "../../state/graphState.js";
+import { NodeOutcome } from "./NodeOutcome.js";
 import { markOf, signOf, typeWords } from "./signs.js";
 import { countWords, statusWords } from "./words.js";
 
 const MOST_ITEMS = 200;
-const MOST_CHARS = 60_000;
 
 /** What a node got, gave and how it went, for each of its attempts; of a FOR_EACH and its body the items, failed ones first. */
 export class NodePanel {
@@ -79,7 +75,7 @@ export class NodePanel {
   #paint() {
     const { node, state, items } = this.view;
     const held = this.element.contains(document.activeElement);
-    fill(this.element, this.#header(node, state), this.#scope !== null && this.#back(), items ? this.#items(node, items, state) : this.#outcome(state));
+    fill(this.element, this.#header(node, state), this.#scope !== null && this.#back(), items ? this.#items(node, items, state) : NodeOutcome(state, this.#steps, this.#error));
     if (held) this.element.querySelector("button")?.focus();
   }
 
@@ -103,16 +99,6 @@ export class NodePanel {
     ];
   }
 
-  #outcome(state) {
-    if (state.status === "ahead") return h("p.faint", {}, "The run has not come here.");
-    if (state.status === "skipped") return h("p.faint", {}, "The run went another way.");
-    if (this.#error) return Notice({ text: errorWords(this.#error), code: this.#error.code });
-    if (!this.#steps) return LoadingIndicator("Loading");
-    const last = this.#steps.at(-1);
-    if (!last) return [errorOf({ error: state.status === "failed" && state.content }), h("p.faint", {}, "It has no step of its own: it passes on what it got.")];
-    return [h("p.panel-facts", {}, factsOf(last, this.#steps)), this.#steps.slice(0, -1).map(attempt), section("Error", errorOf(last)), section("Input", value(last.input)), section("Output", value(last.result))];
-  }
-
   #close() {
     const id = this.#id;
     this.#id = null;
@@ -126,35 +112,6 @@ export class NodePanel {
     event.stopPropagation();
     this.#close();
   }
-}
-
-function factsOf(step, steps) {
-  const took = step.ended_at ? duration(Date.parse(step.ended_at) - Date.parse(step.started_at)) : "";
-  const { input_tokens: read, output_tokens: written } = step.usage ?? {};
-  const facts = [took, steps.length > 1 && plural(steps.length, "attempt"), written !== undefined && tokens(read ?? 0, written), step.cost_usd && cost(step.cost_usd), step.name];
-  return facts.filter(Boolean).map((fact) => visible(fact)).join(" · ");
-}
-
-// What an earlier attempt came to.
-function attempt(step) {
-  return h("details.panel-attempt", {}, h("summary", {}, `Attempt ${step.attempt}: ${step.status}`), errorOf(step), section("Output", value(step.result)));
-}
-
-function errorOf({ error }) {
-  if (!error) return null;
-  const { code, message } = typeof error === "object" ? error : { message: error };
-  return Notice({ text: message ?? code, code: message ? code : undefined });
-}
-
-function section(title, content) {
-  return content && h("section", {}, h("h4.caps", {}, title), content);
-}
-
-function value(data) {
-  if (data === null || data === undefined || data === "") return null;
-  if (typeof data === "object") return LLMResponse(data);
-  const text = String(data);
-  return h("pre", { tabindex: "0", dir: "auto" }, visible(text.slice(0, MOST_CHARS)) + (text.length > MOST_CHARS ? " …" : ""));
 }
 
 // Of `customers/3/orders/2` its numbers, as the terminal and the templates have them.

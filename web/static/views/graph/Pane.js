@@ -2,6 +2,7 @@
 
 import { h } from "../../dom/h.js";
 import { prefersStill } from "../../dom/paint.js";
+import { neighbourOf } from "./neighbour.js";
 
 /** A chain of two hundred nodes is as high as its pane. */
 const SMALLEST = 0.02;
@@ -119,7 +120,7 @@ export class Pane {
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const act = { "+": () => this.#zoom(STEP), "-": () => this.#zoom(1 / STEP), 0: () => this.#fit() }[event.key];
-    const next = this.#neighbour(event.target.dataset.node, event.key);
+    const next = neighbourOf(this.places, event.target.dataset.node, event.key);
     if (!act && !next) return;
     event.preventDefault();
     if (act) return act();
@@ -131,22 +132,6 @@ export class Pane {
   // One node takes part in the order of Tab.
   #rove(id) {
     for (const [each, box] of this.boxes) box.element.tabIndex = each === id ? 0 : -1;
-  }
-
-  // Up and down follow edges; left and right stay on the level.
-  #neighbour(id, key) {
-    const { nodes } = this.places;
-    if (key === "Home" || key === "End") return nodes.at(key === "Home" ? 0 : -1).id;
-    const from = this.boxes.get(id)?.place;
-    const middle = ({ x, width }) => x + width / 2;
-    const far = (place) => 4 * Math.abs(place.y - from.y) + Math.abs(middle(place) - middle(from));
-    const nearest = (ids) => ids.map((each) => this.boxes.get(each).place).sort((a, b) => far(a) - far(b))[0]?.id;
-    const edges = this.places.edges.filter(({ isBack }) => !isBack);
-    if (key === "ArrowDown") return nearest(edges.filter(({ source }) => source === id).map(({ target }) => target));
-    if (key === "ArrowUp") return nearest(edges.filter(({ target }) => target === id).map(({ source }) => source));
-    const side = { ArrowLeft: -1, ArrowRight: 1 }[key];
-    const isBeside = (place) => Math.abs(place.y - from.y) < from.height && (middle(place) - middle(from)) * side > 0;
-    return side && nearest(nodes.filter(isBeside).map((place) => place.id));
   }
 
   #button(text, title, onclick) {
