@@ -14,7 +14,7 @@ pytestmark = pytest.mark.parity
 
 LAYOUT = "const { layout } = await import(`${page}/state/graphLayout.js`); return argument.map((each) => layout(each));"
 BODIES = """
-  const { bodiesOf } = await import(`${page}/state/graphLayout.js`);
+  const { bodiesOf } = await import(`${page}/state/graphGroups.js`);
   return Object.fromEntries([...bodiesOf(argument.nodes, argument.edges)].map(([id, body]) => [id, [...body].sort()]));
 """
 RANDOM = [random_workflow(seed) for seed in range(20)]

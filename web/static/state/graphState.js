@@ -2,7 +2,7 @@
 // Pure; a story has of each node, and of each item that came to it, what the last event said.
 
 import { isOver } from "./story.js";
-import { bodiesOf } from "./graphLayout.js";
+import { bodiesOf } from "./graphGroups.js";
 
 /** In this order items are listed, and the first of them that an item has is its state. */
 const WORST_FIRST = ["failed", "waiting", "started", "compensated", "done", "skipped"];
