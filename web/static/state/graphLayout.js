@@ -1,30 +1,42 @@
+// @ts-check
 // Where each node and edge of a workflow is drawn. Pure: it makes no element, and the same workflow gets the same places.
 
 import { LANE, PADDING, bodiesOf, boxOf, groupsOf, placeGroup } from "./graphGroups.js";
 
+/** @typedef {import("./graphGroups.js").Group} Group */
+/** @typedef {import("./graphGroups.js").GroupEdge} GroupEdge */
+/** @typedef {import("./graphGroups.js").JoinedEdge} JoinedEdge */
+/** @typedef {{id: string, x: number, y: number, width: number, height: number}} Place Of a node or a frame: its left, its top and its size. */
+/** @typedef {[x: number, y: number]} Point */
+/** @typedef {JoinedEdge & {points: Point[], isBack: boolean, label?: {text: string, width: number, x: number, y: number}}} DrawnEdge */
+/** @typedef {{nodes: Place[], frames: Place[], edges: DrawnEdge[]}} Drawn */
+/** @typedef {Drawn & {width: number, height: number}} Drawing */
+
 const MARGIN = 12;
 
 /**
- * Return {width, height, nodes, frames, edges} for the nodes and edges of a workflow.
+ * Return where the nodes and edges of a workflow are drawn.
  *
- * Nodes and frames are {id, x, y, width, height}; a frame is named by its FOR_EACH and holds it with its body. Edges are
- * {source, target, handles, points, isBack} and, where a handle names them, {label: {text, x, y, width}}: edges between the
- * same two nodes are one. Points of an edge that leads on are connected by curves, those of one that leads back by lines.
+ * A frame is named by its FOR_EACH and holds it with its body. Edges between the same two nodes are one, with a label where
+ * a handle names them. Points of an edge that leads on are connected by curves, those of one that leads back by lines.
+ *
+ * @param {import("./graphGroups.js").Workflow} workflow
+ * @returns {Drawing}
  */
 export function layout({ nodes, edges }) {
   const known = new Map(nodes.map((node) => [node.id, node]));
   const joined = join(edges.filter(({ source, target }) => known.has(source) && known.has(target) && source !== target));
   const bodies = bodiesOf(nodes, edges);
-  const drawn = { nodes: [], frames: [], edges: [] };
+  const drawn = /** @type {Drawn} */ ({ nodes: [], frames: [], edges: [] });
   const whole = placeGroup(groupsOf(nodes, joined, bodies), null);
   const { width, height } = draw(whole, MARGIN, MARGIN, drawn);
-  const order = new Map(nodes.map(({ id }, i) => [id, i]));
+  const order = /** @type {import("./graphOrder.js").Whole<string, number>} */ (new Map(nodes.map(({ id }, i) => [id, i])));
   drawn.nodes.sort((a, b) => order.get(a.id) - order.get(b.id));
   return { width: width + 2 * MARGIN, height: height + 2 * MARGIN, ...drawn };
 }
 
-function join(edges) {
-  const joined = new Map();
+function join(/** @type {import("./graphGroups.js").WorkflowEdge[]} */ edges) {
+  const joined = /** @type {import("./graphOrder.js").Whole<string, JoinedEdge>} */ (new Map());
   for (const { source, target, source_handle: handle } of edges) {
     const key = JSON.stringify([source, target]);
     if (!joined.has(key)) joined.set(key, { source, target, handles: [] });
@@ -34,6 +46,7 @@ function join(edges) {
 }
 
 // From places within a group to places in the whole.
+/** @type {(group: Group, left: number, top: number, drawn: Drawn) => {width: number, height: number}} */
 function draw(group, left, top, drawn) {
   const box = boxOf(group);
   const shift = { x: left - box.left, y: top };
@@ -51,10 +64,11 @@ function draw(group, left, top, drawn) {
   return { width: box.width, height: box.bottom };
 }
 
+/** @type {(line: import("./graphLayers.js").Line<GroupEdge>, group: Group, shift: {x: number, y: number}) => DrawnEdge} */
 function edgeOf({ edge: { edge, source, target, label }, path }, { levels }, shift) {
-  const points = [];
-  const add = (x, y) => {
-    const point = [Math.round(x + shift.x), Math.round(y + shift.y)];
+  const points = /** @type {Point[]} */ ([]);
+  const add = (/** @type {number} */ x, /** @type {number} */ y) => {
+    const point = /** @type {Point} */ ([Math.round(x + shift.x), Math.round(y + shift.y)]);
     if (points.at(-1)?.join() !== point.join()) points.push(point);
   };
   add(source.x + (source.exitX ?? 0), source.y + source.height);
@@ -71,6 +85,7 @@ function edgeOf({ edge: { edge, source, target, label }, path }, { levels }, shi
 }
 
 // From below the source to a lane on the right, up, and in from the side.
+/** @type {(edge: GroupEdge, lane: number, group: Group, shift: {x: number, y: number}) => DrawnEdge} */
 function backEdgeOf({ edge, source, target }, lane, { levels }, shift) {
   const below = levels[source.foot.rank].bottom + PADDING / 2 + 1;
   const into = target.y + target.height / 2;

@@ -1,23 +1,29 @@
+// @ts-check
 // The graph of a blueprint, which has no drawing: the calls that its code has made so far, in their order.
 //
 // A call is named by its place: `2.charge_card` is the second one, `3.gather/0/1.load` the first in the first branch of the
 // third, which made several at once.
 
-/** Return {nodes, edges} for the calls with these places, as a workflow with a drawing has them. */
+/** @typedef {{place: string, rest: string[]}} Call `rest` is what of its place is not looked at yet. */
+/** @typedef {{first: string[], last: string[]}} Ends The places of the first and the last calls. */
+/** @typedef {import("./graphGroups.js").WorkflowEdge} WorkflowEdge */
+/** @template K, V @typedef {import("./graphOrder.js").Whole<K, V>} Whole */
+
+/** @type {(places: string[]) => import("./graphGroups.js").Workflow} Returns the calls with these places as a workflow with a drawing has its nodes. */
 export function graphOfCalls(places) {
-  const edges = [];
+  const edges = /** @type {WorkflowEdge[]} */ ([]);
   connect(groupsOf(places.map((place) => ({ place, rest: place.split("/") }))), edges);
   return { nodes: places.map((id) => ({ id, type: "CAPABILITY", label: nameOf(id) })), edges };
 }
 
 /** Return the name of what was called. */
-function nameOf(place) {
-  return place.split("/").at(-1).replace(/^\d+\./, "");
+function nameOf(/** @type {string} */ place) {
+  return place.replace(/^(.*\/)?(\d+\.)?/s, "");
 }
 
 // What stands for one number each: a call, or the branches of those that were made at once.
-function groupsOf(calls) {
-  const groups = new Map();
+function groupsOf(/** @type {Call[]} */ calls) {
+  const groups = /** @type {Whole<number, Call[]>} */ (new Map());
   for (const call of calls) {
     const number = parseInt(call.rest[0], 10);
     if (!groups.has(number)) groups.set(number, []);
@@ -26,7 +32,7 @@ function groupsOf(calls) {
   return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group);
 }
 
-// Returns the first and the last calls of a row of groups, once each group leads to the next.
+/** @type {(groups: Call[][], edges: WorkflowEdge[]) => Ends} Returns those of a row of groups, once each group leads to the next. */
 function connect(groups, edges) {
   const parts = groups.map((group) => (group.length === 1 && group[0].rest.length === 1 ? { first: [group[0].place], last: [group[0].place] } : connectBranches(group, edges)));
   for (let i = 1; i < parts.length; i += 1) {
@@ -35,8 +41,9 @@ function connect(groups, edges) {
   return { first: parts[0]?.first ?? [], last: parts.at(-1)?.last ?? [] };
 }
 
+/** @type {(group: Call[], edges: WorkflowEdge[]) => Ends} */
 function connectBranches(group, edges) {
-  const branches = new Map();
+  const branches = /** @type {Whole<string, Call[]>} */ (new Map());
   for (const { place, rest: [, branch, ...rest] } of group) {
     if (!branches.has(branch)) branches.set(branch, []);
     branches.get(branch).push({ place, rest });

@@ -1,9 +1,19 @@
+// @ts-check
 // The order of the units within each level: with few crossings of the lines between them.
+
+/**
+ * @typedef {{width: number, height: number, x: number, y: number, rank: number, at: number, above: Unit[], below: Unit[], isLine?: boolean, body?: import("./graphLayers.js").Box, parts?: Unit[], inX?: number, outX?: number}} Unit
+ * What stands in a level, the `at`-th in it: a box, a part of a box that reaches over several levels, which has it as its `body`, or
+ * what a line passes. `x` is its middle, `y` its top; `above` and `below` are those that lines lead from and to.
+ */
+/** @typedef {{units: Unit[], top: number, bottom: number}} Level */
+/** @typedef {"above" | "below"} Side */
+/** @template K, V @typedef {{get: (key: K) => V} & Map<K, V>} Whole A map that has each key it is asked for. */
 
 const SWEEPS = 12;
 
 /** Number the units of each level by their `at`, in an order that has few crossings. */
-export function orderAll(levels) {
+export function orderAll(/** @type {Level[]} */ levels) {
   levels.forEach(number);
   let best = levels.map(({ units }) => units);
   let fewest = crossings(levels);
@@ -21,17 +31,18 @@ export function orderAll(levels) {
   });
 }
 
-function number({ units }) {
+function number(/** @type {Level} */ { units }) {
   units.forEach((unit, i) => { unit.at = i; });
 }
 
+/** @type {(level: Level, side: Side) => void} */
 function sortByMiddle(level, side) {
-  const middle = new Map(level.units.map((unit) => [unit, unit[side].length ? mean(unit[side].map(({ at }) => at)) : unit.at]));
+  const middle = /** @type {Whole<Unit, number>} */ (new Map(level.units.map((unit) => [unit, unit[side].length ? mean(unit[side].map(({ at }) => at)) : unit.at])));
   level.units = [...level.units].sort((a, b) => middle.get(a) - middle.get(b) || a.at - b.at);
   number(level);
 }
 
-function crossings(levels) {
+function crossings(/** @type {Level[]} */ levels) {
   let count = 0;
   for (const { units } of levels) {
     const ends = units.flatMap((unit) => unit.below.map(({ at }) => at).sort((a, b) => a - b));
@@ -41,6 +52,6 @@ function crossings(levels) {
 }
 
 /** Return the mean of some numbers. */
-export function mean(numbers) {
+export function mean(/** @type {number[]} */ numbers) {
   return numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
 }
