@@ -38,7 +38,7 @@ export function bodiesOf(nodes, edges) {
   const following = /** @type {Whole<string, WorkflowEdge[]>} */ (new Map(nodes.map(({ id }) => [id, []])));
   for (const edge of edges) following.get(edge.source)?.push(edge);
   const reach = (/** @type {string} */ start, /** @type {boolean} */ isEntry) => {
-    const seen = /** @type {Set<string>} */ (new Set());
+    const /** @type {Set<string>} */ seen = new Set();
     const queue = following.get(start).filter((edge) => (edge.source_handle === "foreach-body") === isEntry).map(({ target }) => target);
     for (const id of queue) {
       if (id === start || seen.has(id) || !following.has(id)) continue;
@@ -71,7 +71,7 @@ export function groupsOf(nodes, edges, bodies) {
 export function placeGroup(groups, loop) {
   const isHere = (/** @type {string[]} */ chain) => loop === null || chain.includes(`frame:${loop}`);
   const depthOf = (/** @type {string[]} */ chain) => (loop === null ? 0 : chain.indexOf(`frame:${loop}`) + 1);
-  const units = /** @type {Map<string | null, Box>} */ (new Map());
+  const /** @type {Map<string | null, Box>} */ units = new Map();
   for (const node of groups.nodes) {
     const chain = groups.chains.get(node.id);
     if (!isHere(chain)) continue;
@@ -109,7 +109,7 @@ function frameOf(groups, id) {
 /** @type {(units: Box[], edges: GroupEdge[], head: Box | undefined) => {leading: GroupEdge[], back: GroupEdge[]}} */
 function withoutCycles(units, edges, head) {
   const back = new Set(edges.filter(({ target }) => target === head));
-  const state = /** @type {Map<Box, "open" | "closed">} */ (new Map());
+  const /** @type {Map<Box, "open" | "closed">} */ state = new Map();
   const visit = (/** @type {Box} */ unit) => {
     state.set(unit, "open");
     for (const edge of edges) {

@@ -34,7 +34,7 @@ const LINE_WIDTH = 8;
  */
 export function placeInLayers(units, edges, maySpan = true) {
   const ranks = ranksOf(units, edges, maySpan);
-  const levels = /** @type {Level[]} */ ([]);
+  const /** @type {Level[]} */ levels = [];
   const levelOf = (/** @type {number} */ rank) => (levels[rank] ??= { units: [], top: 0, bottom: 0 });
   for (const unit of units) Object.assign(unit, { above: [], below: [], rank: ranks.get(unit) });
   for (const unit of units) addFoot(unit, maySpan);
@@ -87,8 +87,8 @@ function connect(/** @type {Unit[]} */ path) {
 function ranksOf(units, edges, maySpan) {
   const into = groupBy(units, edges, "target");
   const out = groupBy(units, edges, "source");
-  const ranks = /** @type {Whole<Box, number>} */ (new Map());
-  const order = /** @type {Box[]} */ ([]);
+  const /** @type {Whole<Box, number>} */ ranks = new Map();
+  const /** @type {Box[]} */ order = [];
   const step = (/** @type {Box} */ unit) => 2 + (maySpan ? 2 * (unit.span ?? 0) : 0);
   const visit = (/** @type {Box} */ unit) => {
     if (ranks.has(unit)) return;
@@ -126,7 +126,7 @@ function lineOf(edge) {
 
 // In the order of the definition: what comes first stands on the left.
 function inDepth(/** @type {Unit[]} */ units) {
-  const seen = /** @type {Set<Unit>} */ (new Set());
+  const /** @type {Set<Unit>} */ seen = new Set();
   const visit = (/** @type {Unit} */ unit) => {
     if (seen.has(unit)) return;
     seen.add(unit);

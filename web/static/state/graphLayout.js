@@ -36,7 +36,7 @@ export function layout({ nodes, edges }) {
 }
 
 function join(/** @type {import("./graphGroups.js").WorkflowEdge[]} */ edges) {
-  const joined = /** @type {import("./graphOrder.js").Whole<string, JoinedEdge>} */ (new Map());
+  const /** @type {import("./graphOrder.js").Whole<string, JoinedEdge>} */ joined = new Map();
   for (const { source, target, source_handle: handle } of edges) {
     const key = JSON.stringify([source, target]);
     if (!joined.has(key)) joined.set(key, { source, target, handles: [] });
@@ -66,7 +66,7 @@ function draw(group, left, top, drawn) {
 
 /** @type {(line: import("./graphLayers.js").Line<GroupEdge>, group: Group, shift: {x: number, y: number}) => DrawnEdge} */
 function edgeOf({ edge: { edge, source, target, label }, path }, { levels }, shift) {
-  const points = /** @type {Point[]} */ ([]);
+  const /** @type {Point[]} */ points = [];
   const add = (/** @type {number} */ x, /** @type {number} */ y) => {
     const point = /** @type {Point} */ ([Math.round(x + shift.x), Math.round(y + shift.y)]);
     if (points.at(-1)?.join() !== point.join()) points.push(point);

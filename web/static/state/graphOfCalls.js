@@ -11,7 +11,7 @@
 
 /** @type {(places: string[]) => import("./graphGroups.js").Workflow} Returns the calls with these places as a workflow with a drawing has its nodes. */
 export function graphOfCalls(places) {
-  const edges = /** @type {WorkflowEdge[]} */ ([]);
+  const /** @type {WorkflowEdge[]} */ edges = [];
   connect(groupsOf(places.map((place) => ({ place, rest: place.split("/") }))), edges);
   return { nodes: places.map((id) => ({ id, type: "CAPABILITY", label: nameOf(id) })), edges };
 }
@@ -23,7 +23,7 @@ function nameOf(/** @type {string} */ place) {
 
 // What stands for one number each: a call, or the branches of those that were made at once.
 function groupsOf(/** @type {Call[]} */ calls) {
-  const groups = /** @type {Whole<number, Call[]>} */ (new Map());
+  const /** @type {Whole<number, Call[]>} */ groups = new Map();
   for (const call of calls) {
     const number = parseInt(call.rest[0], 10);
     if (!groups.has(number)) groups.set(number, []);
@@ -43,7 +43,7 @@ function connect(groups, edges) {
 
 /** @type {(group: Call[], edges: WorkflowEdge[]) => Ends} */
 function connectBranches(group, edges) {
-  const branches = /** @type {Whole<string, Call[]>} */ (new Map());
+  const /** @type {Whole<string, Call[]>} */ branches = new Map();
   for (const { place, rest: [, branch, ...rest] } of group) {
     if (!branches.has(branch)) branches.set(branch, []);
     branches.get(branch).push({ place, rest });

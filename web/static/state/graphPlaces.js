@@ -71,7 +71,7 @@ function wish(own) {
 
 /** @type {(units: Unit[], wanted: number[], weights: number[]) => void} Gives each unit the `x` nearest to the one it wants that keeps the distances: isotonic regression by pooling. */
 function spread(units, wanted, weights) {
-  const blocks = /** @type {{sum: number, weight: number, members: [Unit, number][]}[]} */ ([]);
+  const /** @type {{sum: number, weight: number, members: [Unit, number][]}[]} */ blocks = [];
   let offset = 0;
   units.forEach((unit, i) => {
     offset += i ? distance(units[i - 1], unit) : 0;
@@ -104,7 +104,7 @@ function straighten(/** @type {Level[]} */ levels) {
 
 // The longest rows first.
 function rowsOf(/** @type {Level[]} */ levels) {
-  const rows = /** @type {Row[]} */ ([]);
+  const /** @type {Row[]} */ rows = [];
   const isNext = (/** @type {Unit} */ unit) => unit.above.length === 1 && isAlone(unit.above[0], unit);
   for (const first of levels.flatMap(({ units }) => units).filter((unit) => !isNext(unit))) {
     const row = [{ unit: first, shift: 0 }];
@@ -117,7 +117,7 @@ function rowsOf(/** @type {Level[]} */ levels) {
 // Rows that have no room to be straight are tried again when others have moved; those that still have none become two.
 /** @type {(rows: Row[], levels: Level[]) => Row[]} */
 function aligned(rows, levels) {
-  const straight = /** @type {Row[]} */ ([]);
+  const /** @type {Row[]} */ straight = [];
   let bent = rows;
   for (let before = Infinity; bent.length < before;) {
     before = bent.length;

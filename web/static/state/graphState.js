@@ -90,7 +90,7 @@ function loopCounts({ total, counts = {} }, statuses) {
 /** @type {(statuses: string[]) => Counted} */
 function countsOf(statuses) {
   if (!statuses.length) return {};
-  const counts = /** @type {Counts} */ ({});
+  const /** @type {Counts} */ counts = {};
   for (const status of statuses) counts[status] = (counts[status] ?? 0) + 1;
   return { counts, seen: statuses.length };
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // The graph of a workflow's run: made once from its definition; what the run does then changes what the nodes and edges look like.
 
 import { fill, h, say } from "../../dom/h.js";
@@ -16,28 +17,34 @@ import { Pane } from "./Pane.js";
 import { graphState } from "../../state/graphState.js";
 import { summaryWords } from "./words.js";
 
+/** @typedef {import("../../state/graphState.js").Story} Story */
+/** @typedef {import("../../state/graphGroups.js").Workflow} Workflow */
+/** @typedef {import("../../state/graphGroups.js").WorkflowNode} WorkflowNode */
+/** @typedef {{workflow: Workflow, boxes: Map<string, NodeBox>, edges: Edges, panel: NodePanel, pane: Pane}} Drawn */
+
 const STYLE = "/static/style/graph.css";
 const REST = 9;
+/** @type {Map<string, Promise<Workflow>>} */
 const workflows = new Map();
 
 /** Return the workflow of a run, read once: a run keeps the definition that it was started with. */
-function workflowOf(story) {
+function workflowOf(/** @type {Story} */ story) {
   const key = story.run_id;
-  if (!workflows.has(key)) workflows.set(key, getWorkflowOf(story).catch((error) => { workflows.delete(key); throw error; }));
-  return workflows.get(key);
+  if (!workflows.has(key)) workflows.set(key, getWorkflowOf(story).catch((/** @type {unknown} */ error) => { workflows.delete(key); throw error; }));
+  return /** @type {Promise<Workflow>} */ (workflows.get(key));
 }
 
 /** The graph of one run: `update` after each change of its story. */
 export class GraphView {
-  #boxes = new Map();
-  // As it is loaded, and as it is drawn: a blueprint is drawn as the calls that it has made.
+  /** @type {Workflow | null} */
   #loaded = null;
-  #workflow = { nodes: [], edges: [] };
-  #opened = null;
+  /** @type {Drawn | null} A blueprint is drawn as the calls that it has made, again after each of them. */
+  #drawn = null;
+  #opened = "";
   #restUntil = 0;
   #later = 0;
 
-  constructor(story) {
+  constructor(/** @type {Story} */ story) {
     this.story = story;
     this.summary = h("p.graph-summary");
     this.large = h("button.graph-button", { type: "button", title: "Show the graph alone", onclick: () => this.#enlarge() }, "Enlarge");
@@ -54,7 +61,7 @@ export class GraphView {
       this.#later = setTimeout(() => { this.#later = 0; this.update(); }, this.#restUntil - began);
       return;
     }
-    this.#show();
+    this.#show(this.#loaded);
     const ended = performance.now();
     this.#restUntil = ended + REST * (ended - began);
   }
@@ -65,48 +72,51 @@ export class GraphView {
       [this.#loaded] = await Promise.all([workflowOf(this.story), addStyles(STYLE)]);
       this.element.replaceChildren(this.figure);
       this.update();
-    } catch (error) {
+    } catch (/** @type {any} */ error) {
       this.element.replaceChildren(Notice({ title: "The graph could not be loaded", text: errorWords(error), code: error.code, actions: [["Try again", () => this.#load()]] }));
     }
   }
 
-  #show() {
-    const calls = Object.keys(this.story.nodes ?? {});
-    const isDrawn = this.#loaded.nodes.length > 0;
-    const count = isDrawn ? this.#loaded.nodes.length : calls.length;
-    if (this.#workflow.nodes.length !== count) this.#draw(isDrawn ? this.#loaded : graphOfCalls(calls));
+  #show(/** @type {Workflow} */ loaded) {
+    const calls = Object.keys(this.story.nodes ?? {}), count = loaded.nodes.length || calls.length;
     this.figure.hidden = !count;
     if (!count) return;
-    const { nodes, edges } = graphState(this.#workflow, this.story);
-    for (const [id, box] of this.#boxes) box.update(nodes.get(id));
-    this.edges.show(joinStates(this.#workflow.edges, edges));
-    say(this.summary, summaryWords([...nodes.values()], this.story));
-    this.panel.update();
-    this.pane.follow([...nodes].filter(([, { status }]) => (isOver(this.story) ? status === "failed" : status === "started" || status === "waiting")).map(([id]) => id));
+    if (this.#drawn?.workflow.nodes.length !== count) this.#drawn = this.#draw(loaded.nodes.length ? loaded : graphOfCalls(calls));
+    const { workflow, boxes, edges, panel, pane } = this.#drawn;
+    const states = graphState(workflow, this.story), nodes = [...states.nodes];
+    for (const [id, box] of boxes) box.update(states.nodes.get(id));
+    edges.show(joinStates(workflow.edges, states.edges));
+    say(this.summary, summaryWords([...states.nodes.values()], this.story));
+    panel.update();
+    pane.follow(nodes.filter(([, { status }]) => (isOver(this.story) ? status === "failed" : status === "started" || status === "waiting")).map(([id]) => id));
   }
 
+  /** @type {(workflow: Workflow) => Drawn} */
   #draw(workflow) {
-    this.#workflow = workflow;
     const places = layout(workflow);
-    const byId = new Map(workflow.nodes.map((node) => [node.id, node]));
-    this.edges = new Edges(places);
-    this.#boxes = new Map(places.nodes.map((place) => [place.id, new NodeBox(byId.get(place.id), place, { onOpen: (id) => this.#open(id) })]));
-    this.panel = new NodePanel(workflow, this.story, { onClose: () => this.#close() });
-    this.pane = new Pane({ places, edges: this.edges.element, boxes: this.#boxes });
-    fill(this.figure, h("div.graph-bar", {}, this.summary, h("div.graph-buttons", {}, this.pane.buttons, this.large)), h("div.graph-body", {}, this.pane.element, this.panel.element));
-    if (this.#opened) this.#open(this.#opened);
+    const byId = /** @type {import("../../state/graphOrder.js").Whole<string, WorkflowNode>} */ (new Map(workflow.nodes.map((node) => [node.id, node])));
+    const edges = new Edges(places);
+    const boxes = new Map(places.nodes.map((place) => [place.id, new NodeBox(byId.get(place.id), place, { onOpen: (id) => this.#open(drawn, id) })]));
+    const panel = new NodePanel(workflow, this.story, { onClose: () => this.#close(drawn) });
+    const pane = new Pane({ places, edges: edges.element, boxes });
+    /** @type {Drawn} */
+    const drawn = { workflow, boxes, edges, panel, pane };
+    fill(this.figure, h("div.graph-bar", {}, this.summary, h("div.graph-buttons", {}, pane.buttons, this.large)), h("div.graph-body", {}, pane.element, panel.element));
+    if (this.#opened) this.#open(drawn, this.#opened);
+    return drawn;
   }
 
-  #open(id) {
+  /** @type {(drawn: Drawn, id: string) => void} */
+  #open({ boxes, panel, pane }, id) {
     this.#opened = id;
-    for (const [each, box] of this.#boxes) box.mark(each === id);
-    this.panel.open(id);
-    this.pane.reveal(id);
+    for (const [each, box] of boxes) box.mark(each === id);
+    panel.open(id);
+    pane.reveal(id);
   }
 
-  #close() {
-    const box = this.#boxes.get(this.#opened);
-    this.#opened = null;
+  #close(/** @type {Drawn} */ { boxes }) {
+    const box = /** @type {NodeBox} */ (boxes.get(this.#opened));
+    this.#opened = "";
     box.mark(false);
     box.element.focus();
   }
@@ -121,13 +131,13 @@ export class GraphView {
       this.element.append(this.figure);
       dialog.remove();
       say(this.large, "Enlarge");
-      this.pane.start();
+      this.#drawn?.pane.start();
     });
     this.element.style.minHeight = `${this.element.offsetHeight}px`; // what is below keeps its place
     dialog.append(this.figure);
     document.body.append(dialog);
     dialog.showModal();
     say(this.large, "Close");
-    this.pane.start();
+    this.#drawn?.pane.start();
   }
 }

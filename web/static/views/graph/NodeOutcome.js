@@ -1,3 +1,4 @@
+// @ts-check
 import { h } from "../../dom/h.js";
 import { cost, duration, plural, tokens } from "../../dom/format.js";
 import { visible } from "../../dom/visible.js";
@@ -6,9 +7,11 @@ import { LLMResponse } from "../story/LLMResponse.js";
 import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
 import { Notice } from "../../ui/Notice.js";
 
+/** @typedef {{node: string, status: string, attempt: number, name?: string, input?: any, result?: any, error?: any, usage?: {input_tokens?: number, output_tokens?: number}, cost_usd?: number, started_at: string, ended_at?: string}} Step One attempt at a node. */
+
 const MOST_CHARS = 60_000;
 
-/** Return what a node got, gave and how it went, for each of its attempts: its `steps`, null before they are read. */
+/** @type {(state: import("../../state/graphState.js").NodeState, steps: Step[] | null, error: any) => any} Returns what a node got, gave and how it went, for each of its attempts: its `steps`, null before they are read. */
 export function NodeOutcome({ status, content }, steps, error) {
   if (status === "ahead") return h("p.faint", {}, "The run has not come here.");
   if (status === "skipped") return h("p.faint", {}, "The run went another way.");
@@ -19,28 +22,31 @@ export function NodeOutcome({ status, content }, steps, error) {
   return [h("p.panel-facts", {}, factsOf(last, steps)), steps.slice(0, -1).map(attempt), section("Error", errorOf(last)), section("Input", value(last.input)), section("Output", value(last.result))];
 }
 
+/** @type {(step: Step, steps: Step[]) => string} */
 function factsOf(step, steps) {
   const took = step.ended_at ? duration(Date.parse(step.ended_at) - Date.parse(step.started_at)) : "";
   const { input_tokens: read, output_tokens: written } = step.usage ?? {};
   const facts = [took, steps.length > 1 && plural(steps.length, "attempt"), written !== undefined && tokens(read ?? 0, written), step.cost_usd && cost(step.cost_usd), step.name];
-  return facts.filter(Boolean).map((fact) => visible(fact)).join(" · ");
+  return facts.flatMap((fact) => (fact ? visible(fact) : [])).join(" · ");
 }
 
 // What an earlier attempt came to.
-function attempt(step) {
+function attempt(/** @type {Step} */ step) {
   return h("details.panel-attempt", {}, h("summary", {}, `Attempt ${step.attempt}: ${step.status}`), errorOf(step), section("Output", value(step.result)));
 }
 
-function errorOf({ error }) {
+function errorOf(/** @type {{error?: any}} */ { error }) {
   if (!error) return null;
   const { code, message } = typeof error === "object" ? error : { message: error };
   return Notice({ text: message ?? code, code: message ? code : undefined });
 }
 
+/** @type {(title: string, content: HTMLElement | null) => HTMLElement | null} */
 function section(title, content) {
   return content && h("section", {}, h("h4.caps", {}, title), content);
 }
 
+/** @type {(data: any) => HTMLElement | null} */
 function value(data) {
   if (data === null || data === undefined || data === "") return null;
   if (typeof data === "object") return LLMResponse(data);

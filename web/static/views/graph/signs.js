@@ -1,7 +1,11 @@
+// @ts-check
 // A drawing and a word for each type of node, and the marks that say how a node stands: shapes first, colours second.
 
 const SVG = "http://www.w3.org/2000/svg";
 
+/** @typedef {[tag: string, attributes: Record<string, string | number>]} Shape */
+
+/** @type {Record<string, [words: string, path: string]>} */
 const SIGNS = {
   START: ["start", "M5.5 3.8v8.4l6.5-4.2z"],
   END: ["end", "M4.5 4.5h7v7h-7z"],
@@ -20,6 +24,7 @@ const SIGNS = {
 };
 const OTHER = "M8 2.3l5 2.9v5.6l-5 2.9-5-2.9V5.2z";
 
+/** @type {Record<string, Shape[]>} */
 const MARKS = {
   started: [["circle", { cx: 8, cy: 8, r: 4.5, fill: "currentColor", stroke: "none" }]],
   waiting: [["circle", { cx: 8, cy: 8, r: 4.5 }], ["path", { d: "M8 3.5a4.5 4.5 0 0 1 0 9z", fill: "currentColor", stroke: "none" }]],
@@ -30,7 +35,7 @@ const MARKS = {
   stopped: [["rect", { x: 4, y: 4, width: 8, height: 8, rx: 1 }]],
 };
 
-/** Return a new SVG element. */
+/** @type {(tag: string, attributes?: Record<string, string | number>, ...children: (Node | string)[]) => SVGElement} Returns a new element. */
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
@@ -39,21 +44,22 @@ export function svg(tag, attributes = {}, ...children) {
 }
 
 /** Return the drawing of a node's type; a type of a third party has one of its own kind. */
-export function signOf(type) {
+export function signOf(/** @type {string} */ type) {
   return drawing("sign", svg("path", { d: SIGNS[type]?.[1] ?? OTHER }));
 }
 
 /** Return the drawing of a node's state; none before the run has come to it. */
-export function markOf(status) {
+export function markOf(/** @type {string} */ status) {
   const shapes = (MARKS[status] ?? []).map(([tag, attributes]) => svg(tag, attributes));
   return drawing(`mark${status === "started" ? " is-pulsing" : ""}`, ...shapes);
 }
 
 /** Return the words for a type, `model choice` or those that a third party chose. */
-export function typeWords(type) {
+export function typeWords(/** @type {string} */ type) {
   return SIGNS[type]?.[0] ?? type.toLowerCase().replaceAll("_", " ");
 }
 
+/** @type {(kind: string, ...shapes: SVGElement[]) => SVGElement} */
 function drawing(kind, ...shapes) {
   return svg("svg", { viewBox: "0 0 16 16", class: `icon ${kind}`, "aria-hidden": "true", focusable: "false" }, ...shapes);
 }
