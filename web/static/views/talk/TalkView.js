@@ -20,7 +20,7 @@ export class TalkView {
     this.chat = new ChatWindow(this.#chatCallbacks());
     this.conversation = new Conversation(this.chat, this.history);
     this.element = this.chat.element;
-    const approval = (decision) => () => this.chat.openApproval()?.press(decision);
+    const approval = (decision) => () => this.chat.turns.openApproval()?.press(decision);
     this.keys = { c: () => this.composer.focus(), s: () => this.conversation.stop(), a: approval("approve"), e: approval("edit"), r: approval("reject") };
   }
 
@@ -49,9 +49,9 @@ export class TalkView {
     if (!isThread || threadId !== this.conversation.threadId) {
       this.rate.reset();
       if (!isThread) this.#openNew(takesFocus);
-      else this.conversation.open(threadId).then(() => runId && this.chat.scrollToRun(runId));
+      else this.conversation.open(threadId).then(() => runId && this.chat.turns.showRun(runId));
       this.composer.write(this.history.draft(threadId));
-    } else if (runId) this.chat.scrollToRun(runId);
+    } else if (runId) this.chat.turns.showRun(runId);
   }
 
   send = async (input, ifBusy) => {
@@ -82,7 +82,7 @@ export class TalkView {
 
   tick() {
     this.showHead();
-    this.chat.tick();
+    this.chat.turns.tick();
   }
 
   /** Show the agents and workflows that were read, also in what has been said. */
@@ -98,7 +98,7 @@ export class TalkView {
       composer: this.composer,
       trouble: app.healthLine.trouble,
       fleet: () => app.health?.fleet ?? fleetOf(null),
-      act: (...given) => this.act(...given),
+      act: this.act,
       isBehind: (story) => this.conversation.openStory !== story,
       onStop: () => this.conversation.stop(),
       onControl: (verb) => this.act(verb, this.conversation.openStory),

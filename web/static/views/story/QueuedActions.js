@@ -1,8 +1,6 @@
-// What a person may do with a run beside answering it: change a message that waits, retry and fork one that has ended.
+// What a person may do with a message that waits.
 
-import { copyButton } from "../../dom/copyButton.js";
 import { fill, h } from "../../dom/h.js";
-import { ownerOf } from "../../state/me.js";
 
 /** The message of a run that waits its turn: send it now, give it to the run before it, edit it, remove it. */
 export class QueuedActions {
@@ -48,16 +46,4 @@ export class QueuedActions {
     const { value } = this.#field;
     if (value && await this.act("edit", this.story, value)) close();
   }
-}
-
-/** Return a button that copies what the agent answered, as Markdown. */
-export function copyAnswer(story) {
-  const hasAnswer = story.end?.output || story.items.some(({ kind }) => kind === "text");
-  return hasAnswer && copyButton(async () => (await import("../../state/markdown.js")).answerOf(story));
-}
-
-/** Return the buttons of a run of one's own that has ended: retry it where it did not succeed, fork the conversation. */
-export function endActions(story, act) {
-  if (!act || !story.run_id || ownerOf(story.principal) !== "you") return null;
-  return h("button.quiet", { type: "button", title: "Begin another conversation with everything up to here", onclick: () => act("fork", story) }, "Fork");
 }
