@@ -8,6 +8,19 @@ export function ArgumentList(args, defaults = []) {
   return rows.length ? h("dl.args", {}, rows) : h("p.faint", {}, "No arguments.");
 }
 
+/** Return the arguments of a call in one line; `…` where there are none yet. */
+export function argumentLine(args) {
+  if (args === undefined) return "…";
+  const values = Object.entries(args);
+  if (!values.length) return "()";
+  const text = values.length === 1 ? shortened(values[0][1]) : values.map(([name, value]) => `${name}: ${shortened(value)}`).join(", ");
+  return visible(`(${text})`.replace(/\s+/g, " ").slice(0, 300));
+}
+
 function row(name, value, note) {
   return [h("dt", {}, visible(name)), h("dd", {}, visible(typeof value === "string" ? value : asJson(value)), note)];
+}
+
+function shortened(value) {
+  return typeof value === "string" ? `“${value.slice(0, 200)}”` : JSON.stringify(value).slice(0, 200);
 }

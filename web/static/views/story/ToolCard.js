@@ -2,13 +2,11 @@ import { fill, h, icon, say } from "../../dom/h.js";
 import { copyButton } from "../../dom/copyButton.js";
 import { duration, ticking } from "../../dom/format.js";
 import { useTicker } from "../../dom/useTicker.js";
-import { asJson, parseJson } from "../../dom/json.js";
+import { asJson } from "../../dom/json.js";
 import { visible } from "../../dom/visible.js";
-import { isRows, structured } from "./LLMResponse.js";
-import { ArgumentList } from "../../ui/ArgumentList.js";
+import { ArgumentList, argumentLine } from "../../ui/ArgumentList.js";
+import { ToolResult } from "./ToolResult.js";
 
-const PREVIEW_LINES = 6;
-const MOST_SHOWN = 60_000;
 const SHOWN_LINES = 3;
 
 const LOOKS = {
@@ -51,16 +49,16 @@ export class ToolCard {
     this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
     this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
     const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
-    fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), policyOf(item, state), progressOf(item, state), this.#lines(item, state), this.#result(item));
+    fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), policyOf(item, state), progressOf(item, state), this.#lines(item, state), ToolResult(item.result, this.#open, this.#toggle));
     this.#count(state === "running");
     if (focused) this.element.querySelector("button.tool-head")?.focus();
   }
 
   #header(item, state) {
-    return h("button.tool-head", { type: "button", "aria-expanded": String(this.#open), onclick: () => this.#toggle() },
+    return h("button.tool-head", { type: "button", "aria-expanded": String(this.#open), onclick: this.#toggle },
       icon(LOOKS[state]?.[0] ?? "unknown", state === "running" ? "is-pulsing" : ""),
       h("span.tool-name", {}, visible(item.name ?? "tool")),
-      h("em", {}, this.#open ? "" : brief(item.arguments)),
+      h("em", {}, this.#open ? "" : argumentLine(item.arguments)),
       h(`span.badge${item.effect === "unsafe" && state !== "done" ? ".is-unsafe" : ""}`, {}, badgeOf(item, state), this.clock));
   }
 
@@ -80,28 +78,13 @@ export class ToolCard {
     if (this.element.isConnected) tick();
   }
 
-  #toggle() {
+  #toggle = () => {
     this.#open = !this.#open;
     this.#paint();
-  }
+  };
 
   #details(item) {
     return h("div.tool-args", {}, ArgumentList(item.arguments), h("div.row", {}, copyButton(() => asJson(item.arguments ?? {}), "Copy arguments")));
-  }
-
-  #result(item) {
-    if (item.result === undefined || item.result === null || item.result === "") return null;
-    const value = decoded(item.result);
-    const rows = rowsOf(value);
-    if (rows) return h("div.tool-result.is-rows", {}, structured(this.#open ? rows : rows.slice(0, PREVIEW_LINES)), this.#more(rows.length, "rows"));
-    if (isShortRecord(value)) return h("div.tool-result", {}, ArgumentList(value));
-    const text = resultText(item.result);
-    const lines = text.split("\n");
-    const shown = this.#open ? text.slice(0, MOST_SHOWN) : lines.slice(0, PREVIEW_LINES).join("\n").slice(0, 800);
-    const long = text.length > shown.length && !this.#open;
-    return h("div.tool-result", {}, h("pre", { tabindex: "0", role: "region", "aria-label": "Result" }, visible(shown) + (text.length > shown.length ? " …" : "")),
-      long && h("button.quiet", { type: "button", onclick: () => this.#toggle() }, lines.length > PREVIEW_LINES ? `Show all ${lines.length} lines` : "Show all"),
-      this.#open && copyButton(() => text, "Copy result"));
   }
 
   // What the tool logged: its last lines while it runs, all of them when the card is open.
@@ -111,11 +94,6 @@ export class ToolCard {
     return h("ol.tool-lines", { "aria-label": "What the tool logged" }, lines.map((line) => h("li", {},
       line.left_out && h("em", {}, `${line.left_out} lines before it are left out. `),
       h("b", {}, visible(line.logger ? `${line.level} ${line.logger}` : line.level)), " ", visible(line.message))));
-  }
-
-  #more(n, what) {
-    if (this.#open || n <= PREVIEW_LINES) return null;
-    return h("button.quiet", { type: "button", onclick: () => this.#toggle() }, `Show all ${n} ${what}`);
   }
 }
 
@@ -162,41 +140,4 @@ function policyWords({ verdict, changed }) {
   if (verdict === "constrain") return names ? `changed ${names}` : "limited its time";
   const words = { require_approval: "needs an approval", block: "blocked", halt: "ended the run" }[verdict] ?? visible(verdict);
   return names && verdict === "require_approval" ? `${words}; changed ${names}` : words;
-}
-
-function brief(args) {
-  if (args === undefined) return "…";
-  const values = Object.entries(args);
-  if (!values.length) return "()";
-  const text = values.length === 1 ? briefValue(values[0][1]) : values.map(([name, value]) => `${name}: ${briefValue(value)}`).join(", ");
-  return visible(`(${text})`.replace(/\s+/g, " ").slice(0, 300));
-}
-
-function briefValue(value) {
-  return typeof value === "string" ? `“${value.slice(0, 200)}”` : JSON.stringify(value).slice(0, 200);
-}
-
-// A result is often JSON as text: what the model was given.
-function decoded(result) {
-  if (typeof result !== "string" || !/^\s*[[{]/.test(result) || result.length > 200_000) return result;
-  return parseJson(result) ?? result;
-}
-
-// Rows come as a list of records, under a key of their own, or as columns and rows apart.
-function rowsOf(value) {
-  if (isRows(value)) return value;
-  if (isRows(value?.rows)) return value.rows;
-  const isGrid = Array.isArray(value?.columns) && Array.isArray(value?.rows) && value.rows.length > 0 && value.rows.every(Array.isArray);
-  const records = isGrid && value.rows.map((row) => Object.fromEntries(value.columns.map((column, i) => [String(column), row[i] ?? null])));
-  return records && isRows(records) ? records : null;
-}
-
-function isShortRecord(value) {
-  if (value === null || typeof value !== "object" || Array.isArray(value)) return false;
-  const values = Object.values(value);
-  return values.length > 0 && values.length <= 8 && values.every((each) => each === null || typeof each !== "object") && JSON.stringify(value).length < 600;
-}
-
-function resultText(result) {
-  return typeof result === "string" ? result : asJson(result);
 }
