@@ -2,7 +2,6 @@
 
 import { visible } from "../dom/visible.js";
 
-const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
 const WAITS = { approval: "waiting for an answer", paused: "paused", task: "waiting for a task", signal: "waiting for a signal or a time", child: "waiting for child runs", code_version: "waiting for another worker", principal_disabled: "waiting for its principal" };
 const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer", void: "Asked again" };
 const EFFECTS = {
@@ -16,7 +15,7 @@ const PEOPLE = { terminal: "at a terminal", expiry: "since no answer came in tim
 
 /** Return `running`, `waiting for an answer`, … */
 export function stateWords(status, reason) {
-  return (status === "waiting" && WAITS[reason]) || WORDS[status] || status;
+  return (status === "waiting" && WAITS[reason]) || status;
 }
 
 /** Return for what a run waits, as its server says it, or else the nodes of its workflow. */

@@ -25,8 +25,7 @@ export class LineState {
 /** Return the words for a connection's state. */
 export function lineWords({ name, seconds, error }) {
   switch (name) {
-    case "live": return "live";
-    case "polling": return "polling";
+    case "live": case "polling": return name;
     case "behind": return `behind by ${seconds} s`;
     case "waiting": return seconds > 0 ? `reconnecting in ${seconds} s` : "reconnecting…";
     case "offline": return "offline — this device has no network";
