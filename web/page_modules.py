@@ -215,12 +215,14 @@ class JoinedModules:
 
 
 def packed(line: str) -> str:
-    """Return a line without the spaces around it and beside signs; those in strings, templates and patterns stay.
+    """Return a line without the spaces around it and beside signs, and without semicolons before a ``}``.
+
+    What is in strings, templates and patterns stays.
 
     No template goes over several lines.
     """
     parts = enumerate(QUOTED.split(line.strip(" ")))
-    return "".join(part if index % 2 else SPACED.sub(r"\1", part) for index, part in parts)
+    return "".join(part if index % 2 else SPACED.sub(r"\1", part).replace(";}", "}") for index, part in parts)
 
 
 def _beside(name: str, path: str) -> str:
