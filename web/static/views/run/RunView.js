@@ -122,7 +122,9 @@ function showRun(app, element, runId, queryOf) {
 /** @type {(run: any, facts: RunFacts, clock: import("../../dom/live.js").Signal<number>) => string} */
 function timeOf(run, { end }, clock) {
   if (!run) return "";
-  return OVER.has(run.status) ? took(end ?? run) : ticking(clock.value - Date.parse(run.started_at ?? run.created_at));
+  if (!OVER.has(run.status)) return ticking(clock.value - Date.parse(run.started_at ?? run.created_at));
+  const ended = [end, run].find((each) => each?.duration_ms !== undefined); // what earlier releases ended does not say it
+  return ended ? took(ended) : "";
 }
 
 const TABS = [["", "Timeline"], ["events", "Events"], ["usage", "Usage"], ["decisions", "Decisions"], ["log", "Log"], ["related", "Related runs"], ["compare", "Compare"]];
