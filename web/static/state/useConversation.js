@@ -1,28 +1,58 @@
+// @ts-check
 // The conversation on screen: opens a thread, follows its open run, sends, stops. It knows no elements.
 
 import { ApiError, getConversationHistory, getEvents, getThread, newKey, runFeed, sendPrompt, stopRun } from "../services/api.js";
 import { applySummary, rebuild, storiesOf } from "./history.js";
 import { threadKey } from "./me.js";
 import { foldRoute } from "./toolCalls.js";
-import { isOver, isRemoved, newStory, applyEvent, noteLoss } from "./story.js";
+import { isOver, isRemoved, newStory, applyEvent, noteLoss, pick } from "./story.js";
+
+/** @typedef {import("./story.js").Story} Story */
+/** @typedef {import("./story.js").Item} Item */
+/** @typedef {import("./story.js").RunEvent} RunEvent */
+/** @typedef {import("./story.js").Failure} Failure */
+/** @typedef {import("../ui/LineState.js").Line} Line */
+/** @typedef {{thread_id: string | null, title: string, agent: string, stories: Story[]}} Thread what is shown of a thread, and kept of it */
+/** @typedef {{load: (threadId: string) => any, save: (threadId: string, thread: Thread & {thread_id: string}) => void, forget: (threadId: string) => void}} Kept what this browser has of its conversations */
+
+/**
+ * @typedef {object} ConversationView
+ * @property {() => void} showLoading
+ * @property {(thread: Thread) => void} showThread
+ * @property {{put: (story: Story) => void, replace: (old: Story, fresh: Story) => void, remove: (story: Story) => void}} turns
+ * @property {(story: Story, items: Item[], event?: RunEvent) => void} touch
+ * @property {(line: Line) => void} showLine
+ * @property {(error: Failure, retry: () => void) => void} showFailure
+ * @property {(error: Failure) => void} complain
+ * @property {(threadId: string | null, title: string) => void} named
+ */
 
 const SAVE_EVERY_MS = 1500;
 // A FOR_EACH over ten thousand items makes some events for each.
 const MOST_OF_NODES = 100_000;
 
-/**
- * Drives a view with showLoading(), showThread({title, agent, stories}), showStory(story), touch(story, items, event?),
- * showLine(state), showFailure(error, retry) and named(threadId, title).
- */
+/** Drives a view. */
 export class Conversation {
+  /** @type {{stop: () => void, hurry: () => void} | null} */
   #feed = null;
   #visit = 0;
   #saving = 0;
-  // The id of the thread that the first message of a new conversation makes, once the server has accepted it.
+  /** @type {Promise<string> | null} The id of the thread that the first message of a new conversation makes, once the server has accepted it. */
   #opening = null;
 
+  /** @type {string | null} */
+  threadId = null;
+  title = "";
+  agent = "";
+  /** @type {Story[]} */
+  stories = [];
+  /** @type {Story | null} */
+  followed = null;
+
+  /** @param {ConversationView} view @param {Kept} history */
   constructor(view, history) {
-    Object.assign(this, { view, history, threadId: null, title: "", agent: "", stories: [], followed: null });
+    this.view = view;
+    this.history = history;
     addEventListener("pagehide", () => this.#save());
   }
 
@@ -36,7 +66,7 @@ export class Conversation {
   }
 
   /** Show a thread: from memory at once, then as the server has it. */
-  async open(threadId) {
+  async open(/** @type {string} */ threadId) {
     this.close();
     const visit = this.#visit;
     this.threadId = threadId;
@@ -48,14 +78,14 @@ export class Conversation {
       if (visit !== this.#visit) return;
       this.#show(thread, preferFollowed(storiesOf(thread, messages), this.stories));
       this.#followNext();
-    } catch (error) {
+    } catch (/** @type {any} */ error) {
       if (visit !== this.#visit) return;
       if (error.status === 404) this.history.forget(threadId);
       this.view.showFailure(error, () => this.open(threadId));
     }
   }
 
-  /** Send a message; its story appears at once, and is marked unsent where the server did not accept it. */
+  /** @param {{agent: string, input: string, ifBusy?: string}} message Sends it; its story appears at once, and is marked unsent where the server did not accept it. */
   async send({ agent, input, ifBusy }) {
     const story = newStory({ agent, input, key: newKey(), thread_id: this.threadId, createdAt: new Date().toISOString() });
     story.ifBusy = ifBusy;
@@ -63,25 +93,25 @@ export class Conversation {
     await this.#post(story);
   }
 
-  /** Show a run that repeats one of this thread. */
+  /** @param {Story} story @param {{run_id: string, thread_id: string}} run Shows a run that repeats one of this thread. */
   add({ agent, input }, { run_id, thread_id }) {
     if (this.stories.some((story) => story.run_id === run_id)) return; // the board has named it already
     const story = newStory({ run_id, agent, input, thread_id, createdAt: new Date().toISOString() });
     this.stories.push(story);
-    this.view.showStory(story);
+    this.view.turns.put(story);
     this.#followNext();
   }
 
   /** Send again: the same message if it never arrived (with the same key), else as a new one. */
-  async again(story) {
+  async again(/** @type {Story} */ story) {
     if (!story.unsent) return this.send({ agent: story.agent, input: story.input });
     await this.#post(story);
   }
 
   /** Take out a story that is no turn: unsent, given to another run, or removed before it began. */
-  withdraw(story) {
+  withdraw(/** @type {Story} */ story) {
     this.stories = this.stories.filter((other) => other !== story);
-    this.view.removeStory(story);
+    this.view.turns.remove(story);
     this.#saveSoon();
   }
 
@@ -93,7 +123,7 @@ export class Conversation {
     this.view.touch(story, []);
     try {
       await stopRun(story.run_id);
-    } catch (error) {
+    } catch (/** @type {any} */ error) {
       story.stopping = false;
       this.view.touch(story, []);
       this.view.complain(error);
@@ -111,7 +141,7 @@ export class Conversation {
   }
 
   /** Take a board summary: a run of this thread that others started appears here too. */
-  noteRun(run) {
+  noteRun(/** @type {any} */ run) {
     if (threadKey(run.thread_id, run.principal) !== this.threadId) return;
     const story = this.stories.find((each) => each.run_id === run.run_id);
     if (!story) return this.#catchUp();
@@ -126,21 +156,21 @@ export class Conversation {
   }
 
   // Whether a run was stopped or its message removed before it began, its events tell.
-  async #dropRemoved(story) {
+  async #dropRemoved(/** @type {Story} */ story) {
     const fresh = await this.detail(story);
     if (!fresh) return;
-    this.view.replaceStory(story, fresh);
+    this.view.turns.replace(story, fresh);
     if (isRemoved(fresh)) this.withdraw(fresh);
   }
 
   // No event tells it, and the card of a routed call depends on it.
-  #noteKind(story, kind) {
+  #noteKind(/** @type {Story} */ story, /** @type {string} */ kind) {
     story.kind = kind;
     this.view.touch(story, foldRoute(story));
   }
 
   // What a run waits for stands in its summary; its events carry a code. That its worker was lost stands there alone.
-  #noteDetail(story, run) {
+  #noteDetail(/** @type {Story} */ story, /** @type {any} */ run) {
     const items = noteLoss(story, run);
     if (!items && (run.status !== story.status || run.detail === story.detail)) return;
     story.detail = run.detail;
@@ -148,7 +178,7 @@ export class Conversation {
   }
 
   /** Build an ended run again from its events, which hold more than its messages. */
-  async detail(story) {
+  async detail(/** @type {Story} */ story) {
     if (story.cursor > 0 || story.detailing || !isOver(story)) return null;
     story.detailing = true;
     const events = await getEvents(story.run_id, story.kind === "workflow" ? MOST_OF_NODES : undefined).catch(() => []);
@@ -160,10 +190,10 @@ export class Conversation {
     return fresh;
   }
 
-  async #post(story) {
+  async #post(/** @type {Story} */ story) {
     const visit = this.#visit;
     Object.assign(story, { sending: true, unsent: null });
-    this.view.showStory(story);
+    this.view.turns.put(story);
     try {
       story.thread_id ??= this.threadId ?? await this.#opening;
       const accepted = await this.#accepted(story);
@@ -180,8 +210,8 @@ export class Conversation {
   }
 
   // The message of a conversation without a thread makes it; those sent meanwhile wait for its id, or fail with it.
-  #accepted(story) {
-    const accepted = sendPrompt({ agent: story.agent, input: story.input, threadId: story.thread_id, key: story.key, ifBusy: story.ifBusy });
+  #accepted(/** @type {Story} */ story) {
+    const accepted = sendPrompt({ agent: story.agent, input: story.input, threadId: /** @type {string | undefined} */ (story.thread_id), key: /** @type {string} */ (story.key), ifBusy: story.ifBusy });
     if (!story.thread_id) {
       const opening = accepted.then(({ thread_id }) => thread_id);
       this.#opening = opening;
@@ -190,18 +220,18 @@ export class Conversation {
     return accepted;
   }
 
-  #enter(threadId, story) {
+  #enter(/** @type {string} */ threadId, /** @type {Story} */ story) {
     this.threadId = threadId;
     this.agent = story.agent;
     this.#rename(story.input.split("\n")[0].slice(0, 80));
   }
 
-  #rename(title) {
+  #rename(/** @type {string} */ title) {
     this.title = title;
     this.view.named(this.threadId, title);
   }
 
-  #show(thread, stories) {
+  #show(/** @type {any} */ thread, /** @type {Story[]} */ stories) {
     Object.assign(this, { title: thread.title ?? "", agent: thread.agent ?? "", stories });
     this.view.showThread({ thread_id: this.threadId, title: this.title, agent: this.agent, stories });
     this.view.named(this.threadId, this.title);
@@ -213,16 +243,16 @@ export class Conversation {
     const visit = this.#visit;
     this.catching = setTimeout(async () => {
       if (visit !== this.#visit) return;
-      const [thread, messages] = await Promise.all([getThread(this.threadId), getConversationHistory(this.threadId)]).catch(() => [null, []]);
+      const [thread, messages] = await Promise.all([getThread(/** @type {string} */ (this.threadId)), getConversationHistory(/** @type {string} */ (this.threadId))]).catch(/** @returns {any[]} */ () => [null, []]);
       if (!thread || visit !== this.#visit) return;
       const known = new Map(this.stories.map((story) => [story.run_id, story]));
       const read = storiesOf(thread, messages), turns = new Set(read.map((story) => story.run_id));
       // A message that was removed since the last reading is no turn any more, and its run is still listed.
-      for (const { run_id: id } of thread.runs) if (known.has(id) && !turns.has(id)) this.withdraw(known.get(id));
+      for (const { run_id: id } of thread.runs) if (known.has(id) && !turns.has(id)) this.withdraw(/** @type {Story} */ (known.get(id)));
       for (const story of read) {
         if (known.has(story.run_id)) continue;
         this.stories.push(story);
-        this.view.showStory(story);
+        this.view.turns.put(story);
         if (isOver(story) && !story.startedAt) this.#dropRemoved(story); // its message may have been read before it was removed
       }
       this.#followNext();
@@ -236,12 +266,12 @@ export class Conversation {
     this.followed = story;
     this.#feed = runFeed(story.run_id, {
       cursor: story.cursor,
-      onEvent: ({ data }) => this.#take(story, data),
-      onState: (state) => this.#line(story, state),
+      onEvent: (/** @type {{data: RunEvent}} */ { data }) => this.#take(story, data),
+      onState: (/** @type {Line} */ state) => this.#line(story, state),
     }).start();
   }
 
-  #take(story, event) {
+  #take(/** @type {Story} */ story, /** @type {RunEvent} */ event) {
     const items = applyEvent(story, event);
     if (!items) return;
     if (event.type === "handover") this.agent = event.to_agent; // it gets the next message
@@ -250,7 +280,7 @@ export class Conversation {
     if (event.type === "end") this.#ended(story);
   }
 
-  #ended(story) {
+  #ended(/** @type {Story} */ story) {
     story.stopping = false;
     this.#unfollow();
     if (isRemoved(story)) this.withdraw(story);
@@ -259,7 +289,7 @@ export class Conversation {
     this.#followNext();
   }
 
-  #line(story, state) {
+  #line(/** @type {Story} */ story, /** @type {Line} */ state) {
     if (story !== this.followed) return;
     if (state.name === "ended" && !isOver(story)) this.#followFromStart(story);
     else if (state.name === "refused") this.#refused(story, state.error);
@@ -267,7 +297,7 @@ export class Conversation {
   }
 
   // A cursor the server has never issued: its log was made anew, so this story starts anew too.
-  #refused(story, error) {
+  #refused(/** @type {Story} */ story, /** @type {any} */ error) {
     if (error instanceof ApiError && error.code === "cursor_ahead" && story.cursor > 0) return this.#followFromStart(story);
     story.lost = error;
     this.#unfollow();
@@ -275,12 +305,11 @@ export class Conversation {
     this.#followNext();
   }
 
-  #followFromStart(story) {
+  #followFromStart(/** @type {Story} */ story) {
     if (story.cursor === 0) return this.#unfollow();
-    const { run_id, thread_id, agent, input, createdAt, principal, kind } = story;
-    const fresh = newStory({ run_id, thread_id, agent, input, createdAt, principal, kind });
+    const fresh = newStory(pick(story, "run_id", "thread_id", "agent", "input", "createdAt", "principal", "kind"));
     this.stories[this.stories.indexOf(story)] = fresh;
-    this.view.replaceStory(story, fresh);
+    this.view.turns.replace(story, fresh);
     this.#unfollow();
     this.#followNext();
   }
@@ -305,6 +334,7 @@ export class Conversation {
 }
 
 // A story that this browser built from events has durations and effects that messages do not hold.
+/** @type {(stories: Story[], cached: Story[]) => Story[]} */
 function preferFollowed(stories, cached) {
   const followed = new Map(cached.filter((story) => story.cursor > 0).map((story) => [story.run_id, story]));
   return stories.map((story) => {

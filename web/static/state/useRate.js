@@ -1,3 +1,4 @@
+// @ts-check
 // How fast pieces arrive: counts for the last twelve seconds, in half seconds.
 
 const SLOT_MS = 500;

@@ -1,13 +1,18 @@
+// @ts-check
 // What the buttons of a turn do, each with one request.
 
 import { changeQueued, controlRun, forkThread, getConversationHistory, newKey, removeQueued, retryRun } from "../services/api.js";
 
-/** Return `act(verb, story, value)`: it resolves to whether the server did it; what it refused is shown. */
+/** @typedef {import("./story.js").SentStory} SentStory */
+/** @typedef {(verb: string, story: import("./story.js").Story, value?: string) => Promise<boolean | void> | void} Act */
+
+/** @type {(conversation: import("./useConversation.js").Conversation, given: {onFork: (threadId: string) => void}) => Act} Returns `act(verb, story, value)`: it resolves to whether the server did it; what it refused is shown. */
 export function useTurnActions(conversation, { onFork }) {
-  const remove = async (story) => {
+  const remove = async (/** @type {SentStory} */ story) => {
     await removeQueued(story);
     conversation.withdraw(story);
   };
+  /** @type {Record<string, (story: SentStory, value: string) => Promise<any>>} */
   const verbs = {
     now: (story) => changeQueued(story, { place: "now" }),
     edit: async (story, content) => {
@@ -24,20 +29,21 @@ export function useTurnActions(conversation, { onFork }) {
     resume: (story) => controlRun(story.run_id, "resume"),
     // Pressed twice, or again after a lost reply, it is the same request.
     retry: async (story) => conversation.add(story, await retryRun(story.run_id, (story.retryKey ??= newKey()))),
-    fork: async (story) => onFork(await forkThread(conversation.threadId, lastOf(story, await getConversationHistory(conversation.threadId)))),
+    fork: async (story) => onFork(await forkThread(/** @type {string} */ (conversation.threadId), lastOf(story, await getConversationHistory(/** @type {string} */ (conversation.threadId))))),
   };
   return async (verb, story, value) => {
     try {
-      await verbs[verb](story, value);
+      await verbs[verb](/** @type {SentStory} */ (story), /** @type {string} */ (value));
       conversation.view.touch(story, []);
       return true;
-    } catch (error) {
+    } catch (/** @type {any} */ error) {
       conversation.view.complain(error);
       return false;
     }
   };
 }
 
+/** @type {(story: SentStory, messages: any[]) => number} */
 function lastOf(story, messages) {
   return messages.findLast((message) => message.run_id === story.run_id)?.number ?? 0;
 }

@@ -1,21 +1,25 @@
+// @ts-check
 import { span } from "../dom/format.js";
 import { h, say } from "../dom/h.js";
 import { MEANINGS, answerWords, inOrder } from "../state/inbox.js";
 
+/** @type {Record<string, string>} */
 const SCOPES = { thread: "its calls in this conversation", tool: "all calls of this agent" };
 
 let made = 0;
 
 /** A text that goes with a decision: what a call returned, or why it is rejected. */
 export class AnswerField {
+  /** @param {{label: string, hint?: string, confirm: string, isText?: boolean, onConfirm: () => void, onBack: () => void}} given */
   constructor({ label, hint, confirm, isText = false, onConfirm, onBack }) {
-    Object.assign(this, { isText, onConfirm });
+    this.isText = isText;
+    this.onConfirm = onConfirm;
     const id = `answer-${(made += 1)}`;
     this.area = h("textarea.edit-args", { id, rows: 3, spellcheck: "false", dataset: { key: "field" }, "aria-describedby": `${id}-kind`, oninput: () => this.#look() });
     this.kind = h("span.hint", { id: `${id}-kind`, role: "status" });
     this.button = h("button.btn.go", { type: "submit", dataset: { key: "confirm" } }, confirm);
     const back = h("button.btn", { type: "button", onclick: onBack }, "Back");
-    this.element = h("form.answer-field", { onsubmit: (event) => this.#submit(event), onkeydown: (event) => event.key === "Escape" && onBack() },
+    this.element = h("form.answer-field", { onsubmit: (/** @type {Event} */ event) => this.#submit(event), onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && onBack() },
       h("label", { for: id }, label), hint && h("p.hint", {}, hint), this.area, h("div.row", {}, this.button, back, this.kind));
     this.#look();
   }
@@ -33,17 +37,10 @@ export class AnswerField {
 
   #look() {
     const text = this.area.value;
-    const { isJson } = parsed(text);
-    say(this.kind, this.#kindOf(text, isJson));
+    say(this.kind, !text.trim() || this.isText ? "" : parsed(text).isJson ? "Read as JSON" : /^\s*[[{"]/.test(text) ? "Not whole JSON: read as text" : "Read as text");
   }
 
-  #kindOf(text, isJson) {
-    if (!text.trim() || this.isText) return "";
-    if (isJson) return "Read as JSON";
-    return /^\s*[[{"]/.test(text) ? "Not whole JSON: read as text" : "Read as text";
-  }
-
-  #submit(event) {
+  #submit(/** @type {Event} */ event) {
     event.preventDefault();
     this.onConfirm();
   }
@@ -53,18 +50,18 @@ export class AnswerField {
 export const TAKE = { label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" };
 
 /** Return what the answers about an unknown outcome mean, or null where there is none. */
-export function MeaningList(decisions) {
+export function MeaningList(/** @type {string[]} */ decisions) {
   const rows = inOrder(decisions.filter((decision) => MEANINGS[decision])).map((decision) => [h("dt", {}, answerWords(decision)), h("dd", {}, MEANINGS[decision])]);
   return rows.length ? h("dl.meanings", {}, rows) : null;
 }
 
-/** Return the choice of the calls for which an approval holds, where the tool offers later ones, or null. */
+/** @type {(question: {scopes?: string[], scope_s?: number, approvers?: number}, onchange: (() => void) | null) => HTMLElement | null} Returns the choice of the calls for which an approval holds, where the tool offers later ones, or null. */
 export function ScopeField({ scopes = [], scope_s: seconds, approvers }, onchange) {
-  if (!scopes.length || approvers > 1) return null;
-  return h("label.scope-field", {}, "holds for ", h("select", { onchange }, h("option", { value: "" }, "this call only"), scopes.map((scope) => h("option", { value: scope }, `${SCOPES[scope] ?? scope}, ${span(seconds)}`))));
+  if (!scopes.length || /** @type {number} */ (approvers) > 1) return null;
+  return h("label.scope-field", {}, "holds for ", h("select", { onchange }, h("option", { value: "" }, "this call only"), scopes.map((scope) => h("option", { value: scope }, `${SCOPES[scope] ?? scope}, ${span(/** @type {number} */ (seconds))}`))));
 }
 
-function parsed(text) {
+function parsed(/** @type {string} */ text) {
   try {
     return { value: JSON.parse(text), isJson: true };
   } catch {

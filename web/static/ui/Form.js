@@ -1,3 +1,4 @@
+// @ts-check
 // The form of a question: a labelled control for each field, and what is wrong beside the field it is wrong in.
 
 import { h, say } from "../dom/h.js";
@@ -15,7 +16,7 @@ export class Form {
   #fields;
   #values;
 
-  /** @param {{form: any, values?: any, onAnswer: (values: any) => void, onDecline?: any, words?: string[], more?: Record<string, (values: any) => void>}} given */
+  /** @param {{form: import("../state/form.js").Schema, values?: Record<string, any>, onAnswer: (values: any) => void, onDecline?: false | (() => void), words?: string[], more?: Record<string, (values: any) => void>}} given */
   constructor({ form, values, onAnswer, onDecline, words = ["Send answer", "Decline"], more = {} }) {
     const id = `form-${(made += 1)}`;
     this.#values = values;
@@ -23,7 +24,7 @@ export class Form {
     this.summary = h("p.form-problem", { role: "alert" });
     const send = h("button.btn.go", { type: "submit", dataset: { key: "answer" } }, words[0]);
     const decline = onDecline && h("button.btn", { type: "button", dataset: { key: "reject" }, onclick: onDecline }, words[1]);
-    this.element = h("form.answer-form", { novalidate: true, onsubmit: (event) => this.#submit(event, more[event.submitter?.dataset.more] ?? onAnswer), onkeydown: (event) => values && event.key === "Escape" && onDecline() },
+    this.element = h("form.answer-form", { novalidate: true, onsubmit: (/** @type {SubmitEvent} */ event) => this.#submit(event, more[/** @type {string} */ (event.submitter?.dataset.more)] ?? onAnswer), onkeydown: (/** @type {KeyboardEvent} */ event) => values && event.key === "Escape" && /** @type {() => void} */ (onDecline)() },
       this.#fields.map((field) => field.element), this.summary, h("div.row", {}, send, Object.keys(more).map((name) => h("button.btn", { type: "submit", dataset: { more: name } }, name)), decline));
   }
 
@@ -31,7 +32,7 @@ export class Form {
     this.#fields[0]?.focus();
   }
 
-  #submit(event, onAnswer) {
+  #submit(/** @type {Event} */ event, /** @type {(values: any) => void} */ onAnswer) {
     event.preventDefault();
     const wrong = this.#fields.filter((field) => !field.look());
     say(this.summary, wrong.length ? (wrong.length === 1 ? "One field needs another look." : `${wrong.length} fields need another look.`) : "");
@@ -42,9 +43,15 @@ export class Form {
   }
 }
 
+/** The control of a field, with its label, and what is wrong with what it has. */
 class Field {
-  constructor(field, id) {
-    Object.assign(this, { field, id, name: field.name });
+  /** @type {(HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement)[]} Several of a choice of several. */
+  controls = [];
+
+  constructor(/** @type {import("../state/form.js").Field} */ field, /** @type {string} */ id) {
+    this.field = field;
+    this.id = id;
+    this.name = field.name;
     this.problem = h("p.form-problem", { id: `${id}-problem` });
     this.old = field.isEdited && field.given !== undefined && field.kind !== "choices" ? h("p.form-old", { hidden: true }, "was ", h("s", { dir: "auto" }, textOf(field.given)), " ", h("button.quiet", { type: "button", onclick: () => this.#undo() }, "Undo")) : null;
     this.about = field.about && h("p.hint", { id: `${id}-about` }, visible(field.about));
@@ -104,7 +111,7 @@ class Field {
 
   #raw() {
     const { field, controls } = this;
-    return field.kind === "choices" ? controls.filter((box) => box.checked).map((box) => box.value) : controls[0].value;
+    return field.kind === "choices" ? controls.filter((/** @type {any} */ box) => box.checked).map((box) => box.value) : controls[0].value;
   }
 
   #single() {
@@ -123,7 +130,7 @@ class Field {
   #control() {
     const { field, id } = this;
     const common = { id, placeholder: field.placeholder, required: field.required, "aria-describedby": this.#described(), oninput: () => this.#look() };
-    if (field.kind === "boolean") return this.#select(common, [["yes", "Yes"], ["no", "No"]], { true: "yes", false: "no" }[field.given]);
+    if (field.kind === "boolean") return this.#select(common, [["yes", "Yes"], ["no", "No"]], { true: "yes", false: "no" }[/** @type {"true" | "false"} */ (field.given)]);
     if (field.kind === "choice") return this.#select(common, field.choices.map((choice, index) => [String(index), textOf(choice)]), String(field.choices.indexOf(field.given)));
     const given = field.given === undefined || field.given === null ? "" : typeof field.given === "string" ? field.given : JSON.stringify(field.given);
     if (field.kind === "json") return h("textarea.edit-args", { ...common, rows: 3, spellcheck: "false", value: given });
@@ -132,9 +139,9 @@ class Field {
     return h("input", { ...common, type: isNumber ? "text" : field.input, inputmode: isNumber ? (field.kind === "integer" ? "numeric" : "decimal") : null, value: given, dir: "auto", autocomplete: "off" });
   }
 
-  #select(common, options, given) {
+  #select(/** @type {Record<string, unknown>} */ common, /** @type {string[][]} */ options, /** @type {string | undefined} */ given) {
     const element = h("select", common, h("option", { value: "" }, this.field.placeholder ?? (this.field.required ? "Choose…" : "Not given")), options.map(([value, text]) => h("option", { value }, text)));
-    element.value = options.some(([value]) => value === given) ? given : "";
+    element.value = options.some(([value]) => value === given) ? /** @type {string} */ (given) : "";
     return element;
   }
 
@@ -147,6 +154,6 @@ class Field {
   }
 }
 
-function textOf(choice) {
+function textOf(/** @type {unknown} */ choice) {
   return visible(typeof choice === "string" ? choice : JSON.stringify(choice));
 }

@@ -1,3 +1,4 @@
+// @ts-check
 import { h } from "../dom/h.js";
 
 /** Return three quiet dots and the words for what is awaited. */
