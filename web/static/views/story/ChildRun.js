@@ -8,14 +8,13 @@ import { RunTurn } from "./RunTurn.js";
 
 /** A turn of its own, in which a question can be answered as in any other. */
 export class ChildRun {
-  /** @type {any} */
+  /** @type {{stop: () => void} | null} */
   #feed = null;
   #tick = () => this.look();
   #end = () => {};
 
-  /** @param {any} item @param {any} parent the story of the run that started it, for the same principal @param {{nameOf: any, fleet: any}} words */
+  /** @param {import("../../state/story.js").ChildItem} item @param {import("../../state/story.js").Story} parent that of the run that started it, for the same principal @param {import("./ChildItem.js").Words} words */
   constructor({ child_run_id: runId, agent }, { principal }, words) {
-    /** @type {any} */
     this.story = newStory({ run_id: runId, agent, principal });
     this.turn = new RunTurn(this.story, { ...words, act: null, onAgain: null, onEdit: null, isBehind: () => false });
     this.element = this.turn.element;
@@ -31,17 +30,17 @@ export class ChildRun {
     } else if (!this.#feed) {
       this.#end = /** @type {any} */ (useTicker(this.#tick));
       this.story.lost = null;
-      this.#feed = runFeed(this.story.run_id, { cursor: this.story.cursor, onEvent: (/** @type {any} */ { data }) => this.#take(data), onState: (/** @type {any} */ state) => this.#note(state) }).start();
+      this.#feed = runFeed(this.story.run_id, { cursor: this.story.cursor, onEvent: (/** @type {{data: import("../../state/story.js").RunEvent}} */ { data }) => this.#take(data), onState: (/** @type {import("../../ui/LineState.js").Line} */ state) => this.#note(state) }).start();
     }
   }
 
-  #note(/** @type {any} */ { name, error }) {
+  #note(/** @type {import("../../ui/LineState.js").Line} */ { name, error }) {
     if (name !== "refused") return;
     this.story.lost = error;
     this.turn.touch();
   }
 
-  #take(/** @type {any} */ event) {
+  #take(/** @type {import("../../state/story.js").RunEvent} */ event) {
     const items = applyEvent(this.story, event);
     if (items) this.turn.touch(items);
   }

@@ -1,3 +1,4 @@
+// @ts-check
 // A call a person decides about: exactly which call, why, and the answers that may be given.
 
 import { fill, h, icon } from "../../dom/h.js";
@@ -12,6 +13,9 @@ import { AnswerText, QuestionText, effectOf, isGate } from "./QuestionText.js";
 
 addStyles("/static/style/answers.css");
 
+/** @typedef {import("./QuestionText.js").Question} Item */
+/** @typedef {{run_id: string, principal?: string, items?: import("../../state/story.js").Item[]}} Asking The run that asks; of one that a link is for, no items are known. */
+
 /**
  * A question in the conversation, without the answers where the reader may not give one. It is painted anew only when
  * what it says changes, so that no typing is lost.
@@ -20,15 +24,16 @@ export class ConfirmInline {
   #shown = "";
   #isRead = false;
 
+  /** @param {Asking} story @param {unknown} _again @param {{onAnswered?: () => void, onTouched?: () => void, send?: import("./Answers.js").Send}} [given] `send` sends an answer */
   constructor(story, _again, given = {}) {
     this.story = story;
-    this.item = null;
+    /** @type {Item} */ this.item = /** @type {any} */ (null);
     this.given = given;
     this.element = h("section.tool.ask", { tabindex: "-1" });
     this.answers = new Answers(this, given.send);
   }
 
-  update(item) {
+  update(/** @type {Item} */ item) {
     this.item = item;
     const key = JSON.stringify([item.decision, item.by, item.mine, item.late, item.over, item.arguments, item.edited, item.word, item.approved_by, item.scope, item.until, item.sentence, item.labels]);
     if (key === this.#shown) return;
@@ -39,11 +44,11 @@ export class ConfirmInline {
   }
 
   /** Open the field of the decision that a key stands for, or focus its button: no single key decides. */
-  press(decision) {
+  press(/** @type {string} */ decision) {
     const { answers, element } = this;
     if (!isOpen(this.item)) return;
     if (!mayDecide(this.story.principal)) element.focus();
-    else if (!answers.enter(decision)) (element.querySelector(`[data-key="${keyed(decision, answers.offered)}"], form :is(input, select, textarea)`) ?? element).focus();
+    else if (!answers.enter(decision)) (/** @type {HTMLElement | null} */ (element.querySelector(`[data-key="${keyed(decision, answers.offered)}"], form :is(input, select, textarea)`)) ?? element).focus();
     element.scrollIntoView({ block: "nearest" });
   }
 
@@ -53,13 +58,13 @@ export class ConfirmInline {
   }
 
   /** Show the answer that the server took together with others, or why it took none: {decision, by} or {code, detail}. */
-  settle({ decision, by, code, detail }) {
+  settle(/** @type {any} */ { decision, by, code, detail }) {
     if (decision) this.answered({ decision, by, mine: true });
     else if (isOpen(this.item) && code !== "approval_decided") this.answers.fail({ code, message: detail }); // else its event says by whom
   }
 
   /** Show an answer that was taken, with what is known of it. */
-  answered(fields) {
+  answered(/** @type {import("../../state/story.js").Answered} */ fields) {
     this.update(Object.assign(this.item, fields));
     this.given.onAnswered?.();
   }
@@ -70,11 +75,11 @@ export class ConfirmInline {
   }
 
   /** Let nothing be pressed while an answer is on its way. */
-  busy(on) {
+  busy(/** @type {boolean} */ on) {
     // What is disabled loses the focus; the card keeps it meanwhile.
     if (on && this.held()) this.element.focus();
     this.element.setAttribute("aria-busy", String(on));
-    for (const control of this.element.querySelectorAll("button, textarea, input, select")) control.disabled = on;
+    for (const control of /** @type {NodeListOf<HTMLButtonElement>} */ (this.element.querySelectorAll("button, textarea, input, select"))) control.disabled = on;
     this.touched();
   }
 
@@ -89,15 +94,15 @@ export class ConfirmInline {
 
   /** Return what of the card has the focus: a key, "self", or "" when nothing of it has. */
   held() {
-    return this.element.contains(document.activeElement) ? document.activeElement.dataset.key ?? "self" : "";
+    return this.element.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.key ?? "self" : "";
   }
 
-  focus(key) {
-    (this.element.querySelector(`[data-key="${key}"]`) ?? this.element).focus();
+  focus(/** @type {string} */ key) {
+    (/** @type {HTMLElement | null} */ (this.element.querySelector(`[data-key="${key}"]`)) ?? this.element).focus();
   }
 
   // The event has no sentence, and nothing of what the run had read: lists of questions do. Without them it can be answered, too.
-  async #readMore(item) {
+  async #readMore(/** @type {Item} */ item) {
     this.#isRead = true;
     if (item.sentence || isGate(item)) return;
     const questions = await questionsOf(this.story.run_id).catch(() => []);
@@ -113,18 +118,20 @@ export class ConfirmInline {
   }
 }
 
+/** @type {(item: Item, effect: string) => HTMLElement} */
 function headOf(item, effect) {
   return h("div.tool-head", {}, icon("waiting"), h("span.tool-name", {}, visible(isGate(item) ? "Approval" : item.name ?? "decision")), h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, [effect, stateOf(item)].filter(Boolean).join(" · ")));
 }
 
-function stateOf(item) {
+function stateOf(/** @type {Item} */ item) {
   if (item.decision) return "answered";
   return item.over ? "not answered" : "needs an answer";
 }
 
 // The questions of a run, which its cards ask for at the same time, are read once.
+/** @type {Map<string, Promise<any[]>>} */
 const reads = new Map();
-function questionsOf(runId) {
+function questionsOf(/** @type {string} */ runId) {
   if (!reads.has(runId)) reads.set(runId, getQuestions(runId).finally(() => reads.delete(runId)));
-  return reads.get(runId);
+  return /** @type {Promise<any[]>} */ (reads.get(runId));
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // Structured output as something to read: an object is a list of terms, rows are a table, and the JSON is one click away.
 
 import { h } from "../../dom/h.js";
@@ -10,13 +11,13 @@ const MOST_ROWS = 200;
 const DEEPEST = 6;
 
 /** Return the element for a structured answer. */
-export function LLMResponse(value) {
+export function LLMResponse(/** @type {unknown} */ value) {
   const json = asJson(value);
   const source = h("details.json", {}, h("summary", {}, "JSON"), h("div.code", {}, h("div.code-bar", {}, h("span", {}, "json"), copyButton(() => json)), h("pre", { tabindex: "0", role: "region", "aria-label": "JSON" }, h("code", {}, visible(json)))));
   return h("div.structured", {}, structured(value), source);
 }
 
-/** Return the value laid out: definition list, table, list or plain text. */
+/** @type {(value: any, depth?: number) => HTMLElement} Returns the value laid out: definition list, table, list or plain text. */
 export function structured(value, depth = 0) {
   if (depth > DEEPEST) return h("code", {}, visible(asJson(value).slice(0, 2000)));
   if (Array.isArray(value)) return isRows(value) ? table(value) : list(value, depth);
@@ -24,33 +25,36 @@ export function structured(value, depth = 0) {
   return scalar(value);
 }
 
-/** Return the object or array a text is the JSON of, else undefined. */
+/** @type {(text: string) => any} Returns the object or array a text is the JSON of, else undefined. */
 export function parseStructured(text) {
   const trimmed = unfenced(text.trim());
   if (!/^[[{]/.test(trimmed) || trimmed.length > 400_000) return undefined;
   return parseJson(trimmed);
 }
 
-function unfenced(text) {
+function unfenced(/** @type {string} */ text) {
   const line = text.indexOf("\n");
   const fenced = line > 0 && /^```(json)?$/.test(text.slice(0, line).trimEnd()) && text.endsWith("\n```");
   return fenced ? text.slice(line, -4).trim() : text;
 }
 
-/** True for rows of plain values with the same few columns: a table. */
+/** @typedef {Record<string, unknown>} Flat a record of plain values */
+
+/** True for rows of plain values with the same few columns: a table. @param {unknown} value @returns {value is Flat[]} */
 export function isRows(value) {
   if (!Array.isArray(value) || !value.length || !value.every(isFlat)) return false;
   return columnsOf(value).length <= 12;
 }
 
-function isFlat(row) {
+function isFlat(/** @type {unknown} */ row) {
   return row !== null && typeof row === "object" && !Array.isArray(row) && Object.values(row).every((cell) => cell === null || typeof cell !== "object");
 }
 
-function columnsOf(rows) {
+function columnsOf(/** @type {Flat[]} */ rows) {
   return [...new Set(rows.slice(0, MOST_ROWS).flatMap((row) => Object.keys(row)))];
 }
 
+/** @type {(object: object, depth: number) => HTMLElement} */
 function definitions(object, depth) {
   const entries = Object.entries(object);
   if (!entries.length) return h("span.faint", {}, "nothing");
@@ -58,15 +62,16 @@ function definitions(object, depth) {
   return h("dl", {}, entries.slice(0, MOST_ROWS).map(([name, value]) => [h("dt", {}, visible(humane(name))), h("dd", {}, structured(value, depth + 1))]), more);
 }
 
+/** @type {(values: any[], depth: number) => HTMLElement} */
 function list(values, depth) {
   if (!values.length) return h("span.faint", {}, "none");
   const more = values.length > MOST_ROWS && h("li.faint", {}, `and ${values.length - MOST_ROWS} more`);
   return h("ul", {}, values.slice(0, MOST_ROWS).map((value) => h("li", {}, structured(value, depth + 1))), more);
 }
 
-function table(rows) {
+function table(/** @type {Flat[]} */ rows) {
   const columns = columnsOf(rows);
-  const numeric = (column) => rows.every((row) => row[column] === undefined || row[column] === null || typeof row[column] === "number");
+  const numeric = (/** @type {string} */ column) => rows.every((row) => row[column] === undefined || row[column] === null || typeof row[column] === "number");
   const kinds = Object.fromEntries(columns.map((column) => [column, numeric(column) ? "is-right" : "is-left"]));
   const head = h("tr", {}, columns.map((column) => h(`th.${kinds[column]}`, { scope: "col" }, visible(humane(column)))));
   const body = rows.slice(0, MOST_ROWS).map((row) => h("tr", {}, columns.map((column) => h(`td.${kinds[column]}`, {}, scalar(row[column])))));
@@ -74,13 +79,13 @@ function table(rows) {
   return scrollingTable(head, body, more);
 }
 
-function scalar(value) {
+function scalar(/** @type {unknown} */ value) {
   if (value === null || value === undefined) return h("span.faint", {}, "—");
   if (typeof value === "boolean") return h("span", {}, value ? "yes" : "no");
   if (typeof value === "number") return h("span.number", {}, String(value));
   return h("span.scalar", { dir: "auto" }, visible(String(value)));
 }
 
-function humane(name) {
+function humane(/** @type {string} */ name) {
   return name.replaceAll("_", " ");
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // What a question in the conversation says: which call it is about and why it is asked, or how it was answered.
 
 import { deadline } from "../../dom/format.js";
@@ -9,7 +10,11 @@ import { byWords, decisionWords, effectWords } from "../../state/words.js";
 import { ArgumentList } from "../../ui/ArgumentList.js";
 import { policyOf } from "./ToolCard.js";
 
-/** Return what a person decides about; `call` is the item of the tool call, and `isEdit` whether its arguments are in a form. */
+/** @typedef {import("../../state/story.js").ApprovalItem} Question */
+/** @typedef {Partial<import("../../state/story.js").ToolItem>} Call */
+/** @typedef {HTMLElement | HTMLElement[] | string | number | false | null | undefined} Part */
+
+/** @type {(item: Question, call: Call, isEdit: boolean) => Part[]} Returns what a person decides about; `call` is the item of the tool call, and `isEdit` whether its arguments are in a form. */
 export function QuestionText(item, call, isEdit) {
   if (item.form) return formText(item);
   const { message, ...data } = item.arguments ?? {};
@@ -17,13 +22,13 @@ export function QuestionText(item, call, isEdit) {
   return [
     h("div", {}, h("p.ask-title", { dir: "auto" }, visible(headingOf(item))), meaning(item, effectOf(item, call))),
     !isEdit && (args === item.arguments || Object.keys(data).length > 0) && argumentsOf(item, args),
-    h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), item.labels?.length > 0 && h("p", {}, visible(labelWords(item.labels))), policyOf(call, "asked")),
-    item.approvers > 1 && h("p", {}, severalWords(item)),
+    h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), /** @type {number} */ (item.labels?.length) > 0 && h("p", {}, visible(labelWords(item.labels))), policyOf(call, "asked")),
+    /** @type {number} */ (item.approvers) > 1 && h("p", {}, severalWords(item)),
   ];
 }
 
 /** Return how a question was answered, and what was asked. */
-export function AnswerText(item) {
+export function AnswerText(/** @type {Question} */ item) {
   const how = item.edited && item.decision !== "answer" ? " with other arguments" : "";
   const mark = icon(item.decision ? MARKS[item.decision] ?? "succeeded" : "cancelled");
   const outcome = item.decision
@@ -34,27 +39,30 @@ export function AnswerText(item) {
 }
 
 /** Return whether a question is a gate's: no call is made, but the workflow continues, about the data that it asks with. */
-export function isGate({ name }) {
+export function isGate(/** @type {Question} */ { name }) {
   return name === "approval_gate";
 }
 
-/** Return the effect class of the call that a question is about, or an empty text. */
+/** @type {(item: Question, call: Call) => string} Returns the effect class of the call that a question is about, or an empty text. */
 export function effectOf(item, call) {
   return isGate(item) ? "" : item.effect ?? call.effect ?? "";
 }
 
+/** @type {(item: Question, shown: Question["arguments"]) => HTMLElement} */
 function argumentsOf({ input_schema: schema, arguments: args }, shown) {
   return ArgumentList(shown, defaultsOf(schema ?? {}, args ?? {}));
 }
 
 // What the tool does, in its author's words, and what its effect class says about a mistake.
+/** @type {(item: Question, effect: string) => Part[]} */
 function meaning({ input_schema: schema }, effect) {
   const about = schema?.description?.split(/\n{2,}/).filter(Boolean) ?? [];
   const words = effectWords(effect);
-  return [about.map((paragraph) => h("p.ask-about", { dir: "auto" }, visible(paragraph))), words && h("p.ask-effect", {}, words)];
+  return [about.map((/** @type {string} */ paragraph) => h("p.ask-about", { dir: "auto" }, visible(paragraph))), words && h("p.ask-effect", {}, words)];
 }
 
 // What a tool asks, or what a call lacks.
+/** @type {(item: Question) => Part[]} */
 function formText(item) {
   const isMissing = item.ask === "arguments";
   const [title, more] = isMissing ? ["What is missing?", item.reason] : split(item.reason ?? "A question");
@@ -62,7 +70,7 @@ function formText(item) {
 }
 
 // What stands behind the first empty line of a question is not part of its title: definitions, a server's longer words.
-function split(reason) {
+function split(/** @type {string} */ reason) {
   const end = reason.indexOf("\n\n");
   return end < 0 ? [reason, ""] : [reason.slice(0, end), reason.slice(end).trim()];
 }

@@ -1,3 +1,4 @@
+// @ts-check
 import { fill, h, say } from "../../dom/h.js";
 import { paintSoon } from "../../dom/paint.js";
 import { visible } from "../../dom/visible.js";
@@ -11,15 +12,19 @@ import { TurnItems, untilLoaded } from "./TurnItems.js";
 const LONG_INPUT = 1200;
 
 // Few conversations run a workflow: its graph is not part of the first load.
+/** @type {Promise<typeof import("../graph/GraphView.js")> | null} */
 let graphs = null;
+
+/** @typedef {import("../../state/story.js").Story} Story */
+/** @typedef {ReturnType<typeof import("../../state/fleet.js").fleetOf>} Fleet */
+/** @typedef {{nameOf: import("../../state/markdown.js").NameOf, fleet: () => Fleet, act: import("../../state/useTurnActions.js").Act | null, isBehind: (story: Story) => boolean, onAgain: ((story: Story) => void) | null, onEdit: ((story: Story) => void) | null}} TurnContext The last two are null but for a turn of the conversation itself. */
 
 /** One run in the conversation: what the person said, what the agent did, how it ended. */
 export class RunTurn {
-  #graph = null;
+  /** @type {import("../graph/GraphView.js").GraphView | Promise<unknown> & {update?: undefined} | null} */ #graph = null;
   #input = "";
 
-  /** `given` has nameOf, fleet, act and isBehind, and onAgain and onEdit, which are null but for a turn of the conversation itself. */
-  constructor(story, given) {
+  constructor(/** @type {Story} */ story, /** @type {TurnContext} */ given) {
     this.story = story;
     this.given = given;
     this.you = new MessageBubble({ who: "you", role: "user" });
@@ -43,7 +48,7 @@ export class RunTurn {
   }
 
   /** Show what changed, with the next frame. */
-  touch(items = []) {
+  touch(/** @type {import("../../state/story.js").Item[]} */ items = []) {
     this.items.note(items);
     paintSoon(this.#paint);
   }
@@ -62,7 +67,7 @@ export class RunTurn {
   };
 
   // Above what the nodes did.
-  #showGraph(story) {
+  #showGraph(/** @type {Story} */ story) {
     graphs ??= untilLoaded(() => import("../graph/GraphView.js"));
     this.#graph ??= graphs.then(({ GraphView }) => {
       this.#graph = new GraphView(story);
@@ -72,7 +77,7 @@ export class RunTurn {
     this.#graph.update?.();
   }
 
-  #showInput(story) {
+  #showInput(/** @type {Story} */ story) {
     const key = `${story.kind} ${story.input}`;
     if (this.#input === key) return;
     this.#input = key;
@@ -82,11 +87,12 @@ export class RunTurn {
     const long = story.input.length > LONG_INPUT || story.input.split("\n").length > 16;
     const text = h(`p${long ? ".is-clamped" : ""}`, { dir: "auto" }, visible(story.input));
     fill(this.you.body, text);
-    if (long) this.you.body.append(h("button.quiet", { type: "button", onclick: (event) => unclamp(event, text) }, "Show all"));
+    if (long) this.you.body.append(h("button.quiet", { type: "button", onclick: (/** @type {Event} */ event) => unclamp(event, text) }, "Show all"));
   }
 }
 
+/** @type {(event: Event, text: HTMLElement) => void} */
 function unclamp(event, text) {
   const clamped = text.classList.toggle("is-clamped");
-  say(event.currentTarget, clamped ? "Show all" : "Show less");
+  say(/** @type {HTMLElement} */ (event.currentTarget), clamped ? "Show all" : "Show less");
 }

@@ -1,3 +1,4 @@
+// @ts-check
 import { h } from "../../dom/h.js";
 import { paintSoon, prefersStill } from "../../dom/paint.js";
 import { MarkdownStream } from "../../markdown/stream.js";
@@ -10,18 +11,22 @@ const REPLAY = 2400;
 // that is 64 KiB long takes half a second.
 const MOST_A_FRAME = 8192;
 
+/** @typedef {import("../../state/story.js").TextItem} Item */
+
 /** A stretch of the answer: steady while it grows, final when its message came, faded when it was withdrawn. */
 export class TextItem {
   #fed = 0;
   #source = "";
+  /** @type {MarkdownStream | null} */
   #stream = null;
-  #item = null;
+  /** @type {Item} */
+  #item = /** @type {any} */ (null);
 
   constructor() {
     this.element = h("div.text");
   }
 
-  update(item) {
+  update(/** @type {Item} */ item) {
     this.#item = item;
     if (item.withdrawn) return this.#withdraw(item);
     // A message may differ from its pieces; then it is shown anew.
@@ -46,7 +51,7 @@ export class TextItem {
     if (!whole) paintSoon(this.#advance);
   };
 
-  #portion(backlog) {
+  #portion(/** @type {number} */ backlog) {
     if (backlog > REPLAY || document.hidden || prefersStill()) return Math.min(backlog, MOST_A_FRAME);
     return Math.max(2, Math.ceil(backlog / (this.#item.closed ? 4 : 7)));
   }
@@ -62,7 +67,7 @@ export class TextItem {
     this.#stream = null;
   }
 
-  #showStructured(item) {
+  #showStructured(/** @type {Item} */ item) {
     const value = item.closed ? parseStructured(item.text) : undefined;
     if (value !== undefined) {
       this.element.replaceChildren(LLMResponse(value));
@@ -72,7 +77,7 @@ export class TextItem {
   }
 
   // Withdrawn text fades, and can still be unfolded from one line.
-  #withdraw(item) {
+  #withdraw(/** @type {Item} */ item) {
     if (this.element.classList.contains("is-withdrawn")) return;
     this.element.classList.add("is-withdrawn");
     this.#stream?.element.classList.remove("is-growing");
@@ -84,11 +89,11 @@ export class TextItem {
   }
 }
 
-function looksStructured(text) {
+function looksStructured(/** @type {string} */ text) {
   return /^\s*(```json\s*)?(\{|\[\s*[{[\]"])/.test(text.slice(0, 200));
 }
 
-function isHighSurrogate(text, at) {
+function isHighSurrogate(/** @type {string} */ text, /** @type {number} */ at) {
   const code = text.charCodeAt(at);
   return code >= 0xd800 && code <= 0xdbff;
 }

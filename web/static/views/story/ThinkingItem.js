@@ -1,11 +1,16 @@
+// @ts-check
 import { h, icon, say } from "../../dom/h.js";
 import { duration } from "../../dom/format.js";
 import { visible } from "../../dom/visible.js";
 import { MarkdownStream } from "../../markdown/stream.js";
 
+/** @typedef {import("../../state/story.js").ThinkingItem} Item */
+
 /** The model's thinking: one line with its duration; the whole of it unfolds. */
 export class ThinkingItem {
+  /** @type {Item | null} */
   #item = null;
+  /** @type {MarkdownStream | null} */
   #stream = null;
   #fed = 0;
 
@@ -16,7 +21,7 @@ export class ThinkingItem {
     this.element = h("details.think", { ontoggle: () => this.#unfold() }, h("summary", {}, icon("chevron"), h("span.think-line", {}, this.label, this.gist)), this.body);
   }
 
-  update(item) {
+  update(/** @type {Item} */ item) {
     this.#item = item;
     this.element.classList.toggle("is-live", !item.closed);
     this.element.classList.toggle("is-withdrawn", Boolean(item.withdrawn));
@@ -40,15 +45,15 @@ export class ThinkingItem {
   }
 }
 
-function labelOf(item) {
+function labelOf(/** @type {Item} */ item) {
   if (item.withdrawn) return "Withdrawn thought";
   if (!item.closed) return "Thinking";
-  const took = Date.parse(item.endedAt) - Date.parse(item.startedAt);
+  const took = Date.parse(/** @type {string} */ (item.endedAt)) - Date.parse(/** @type {string} */ (item.startedAt));
   return took >= 0 ? `Thought for ${duration(took)}` : "Thought";
 }
 
 // While it grows, the newest sentence; afterwards, the first.
-function gistOf(item) {
+function gistOf(/** @type {Item} */ item) {
   const flat = item.text.slice(item.closed ? 0 : -600, item.closed ? 600 : undefined).replace(/\*\*|__|`|^#+ /gm, "").replace(/\s+/g, " ").trim();
   const sentences = flat.match(/.+?[.!?](?=\s|$)|.+$/g) ?? []; // "12.5" and "notes.txt" do not end one
   const chosen = item.closed ? sentences[0] : sentences.at(-1);

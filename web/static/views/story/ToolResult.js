@@ -1,3 +1,4 @@
+// @ts-check
 // What a tool call returned: rows as a table, a short record as a list of terms, anything else as text.
 
 import { copyButton } from "../../dom/copyButton.js";
@@ -10,10 +11,10 @@ import { isRows, structured } from "./LLMResponse.js";
 const PREVIEW_LINES = 6;
 const MOST_SHOWN = 60_000;
 
-/** Return the result, the beginning of it where its card is not open; `onToggle` opens that. */
+/** @type {(result: any, isOpen: boolean, onToggle: () => void) => HTMLElement | null} Returns the result, the beginning of it where its card is not open; `onToggle` opens that. */
 export function ToolResult(result, isOpen, onToggle) {
   if (result === undefined || result === null || result === "") return null;
-  const more = (words) => !isOpen && h("button.quiet", { type: "button", onclick: onToggle }, words);
+  const more = (/** @type {string} */ words) => !isOpen && h("button.quiet", { type: "button", onclick: onToggle }, words);
   const value = decoded(result);
   const rows = rowsOf(value);
   if (rows) return h("div.tool-result.is-rows", {}, structured(isOpen ? rows : rows.slice(0, PREVIEW_LINES)), rows.length > PREVIEW_LINES && more(`Show all ${rows.length} rows`));
@@ -28,21 +29,21 @@ export function ToolResult(result, isOpen, onToggle) {
 }
 
 // A result is often JSON as text: what the model was given.
-function decoded(result) {
+function decoded(/** @type {any} */ result) {
   if (typeof result !== "string" || !/^\s*[[{]/.test(result) || result.length > 200_000) return result;
   return parseJson(result) ?? result;
 }
 
 // Rows come as a list of records, under a key of their own, or as columns and rows apart.
-function rowsOf(value) {
+function rowsOf(/** @type {any} */ value) {
   if (isRows(value)) return value;
   if (isRows(value?.rows)) return value.rows;
   const isGrid = Array.isArray(value?.columns) && Array.isArray(value?.rows) && value.rows.length > 0 && value.rows.every(Array.isArray);
-  const records = isGrid && value.rows.map((row) => Object.fromEntries(value.columns.map((column, i) => [String(column), row[i] ?? null])));
+  const records = isGrid && value.rows.map((/** @type {unknown[]} */ row) => Object.fromEntries(value.columns.map((/** @type {unknown} */ column, /** @type {number} */ i) => [String(column), row[i] ?? null])));
   return records && isRows(records) ? records : null;
 }
 
-function isShortRecord(value) {
+function isShortRecord(/** @type {unknown} */ value) {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return false;
   const values = Object.values(value);
   return values.length > 0 && values.length <= 8 && values.every((each) => each === null || typeof each !== "object") && JSON.stringify(value).length < 600;

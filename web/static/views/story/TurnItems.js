@@ -1,3 +1,4 @@
+// @ts-check
 // The items of a run in the conversation, each shown by the view of its kind.
 
 import { h } from "../../dom/h.js";
@@ -9,45 +10,63 @@ import { TextItem } from "./TextItem.js";
 import { ThinkingItem } from "./ThinkingItem.js";
 import { ToolCard } from "./ToolCard.js";
 
+/** @typedef {import("../../state/story.js").Item} Item */
+/** @typedef {{element: HTMLElement, update: (item: any) => void, structured?: boolean}} ItemView `update` gets items of its kind. */
+/** @typedef {{onAnswered: () => void, onTouched: () => void} & import("./ChildItem.js").Words} Given */
+/** @typedef {import("./ConfirmInline.js").ConfirmInline} Card */
+
+/** @type {Record<string, new (story: import("../../state/story.js").Story, again: (() => void) | null, given: Given) => ItemView>} The view for each kind of item. */
 const VIEWS = { text: TextItem, thinking: ThinkingItem, error: ErrorItem, child: ChildItem, control: PassingItem, handover: PassingItem, history: PassingItem, tool: ToolCard };
 const LOAD_AGAIN_MS = 2000;
 // What is called for an item of a FOR_EACH, thousands of times perhaps, stands in the panels of the graph.
 const OF_ITEM = /^[A-Za-z_]\w*\/\d+\//;
 
-/** Load what is not part of the first load, again after a failure until it is here. */
+/**
+ * Load what is not part of the first load, again after a failure until it is here.
+ *
+ * @template T
+ * @param {() => Promise<T>} load
+ * @returns {Promise<T>}
+ */
 export function untilLoaded(load) {
   return load().catch(() => new Promise((resolve) => setTimeout(resolve, LOAD_AGAIN_MS)).then(() => untilLoaded(load)));
 }
 
 // The views of questions are not part of the first load. A question brings the line above several of them.
+/** @type {Promise<unknown> | null} */
 let questions = null;
+/** @type {typeof import("./CallBatch.js").CallBatch} */
+let Batch;
 
 function loadQuestions() {
-  questions ??= untilLoaded(() => Promise.all([import("./ConfirmInline.js"), import("./CallBatch.js")])).then(([{ ConfirmInline }, { CallBatch }]) => Object.assign(VIEWS, { approval: ConfirmInline, batch: CallBatch }));
+  questions ??= untilLoaded(() => Promise.all([import("./ConfirmInline.js"), import("./CallBatch.js")])).then(([{ ConfirmInline }, { CallBatch }]) => { VIEWS.approval = ConfirmInline; Batch = CallBatch; });
   return questions;
 }
 
 /** The list of them; it is painted by its turn, which is asked for that when a view was touched. */
 export class TurnItems {
+  /** @type {Map<string, ItemView>} */
   #views = new Map();
+  /** @type {Set<Item>} */
   #dirty;
+  /** @type {import("./CallBatch.js").CallBatch | null} */
   #batch = null;
 
-  constructor(turn) {
+  constructor(/** @type {import("./RunTurn.js").RunTurn} */ turn) {
     this.turn = turn;
     this.#dirty = new Set(turn.story.items);
     this.element = h("div.items");
   }
 
   /** Paint these items the next time. */
-  note(items) {
+  note(/** @type {Item[]} */ items) {
     for (const item of items) this.#dirty.add(item);
   }
 
   /** Return the card of the question that waits for a decision, if there is one. */
   openApproval() {
     const item = this.turn.story.items.find(isOpen);
-    return item && this.#views.get(item.key);
+    return item && /** @type {Card | undefined} */ (this.#views.get(item.key));
   }
 
   /** Return whether an item shows a structured answer. */
@@ -64,7 +83,7 @@ export class TurnItems {
     this.#showBatch();
   }
 
-  #viewOf(item) {
+  #viewOf(/** @type {Item} */ item) {
     const known = this.#views.get(item.key);
     if (known) return known;
     const { story, again, given: { nameOf, fleet } } = this.turn, touch = () => this.turn.touch();
@@ -79,12 +98,11 @@ export class TurnItems {
 
   // Above the first open question, once each open one has its card.
   #showBatch() {
-    const { story } = this.turn, open = story.items.filter((item) => isOpen(item) && this.#views.has(item.key));
+    const { story } = this.turn, open = story.items.filter(isOpen).filter(({ key }) => this.#views.has(key));
     if (!open.length && !this.#batch) return;
-    this.#batch ??= new VIEWS.batch(story);
-    this.#batch.update(open.map((item) => [item, this.#views.get(item.key)]));
-    const first = open.length ? this.#views.get(open[0].key).element : null;
-    const line = this.#batch.element;
+    const batch = this.#batch ??= new Batch(story);
+    batch.update(open.map((item) => [item, /** @type {Card} */ (this.#views.get(item.key))]));
+    const first = open.length && this.#views.get(open[0].key)?.element, line = batch.element;
     if (!first || line.hidden || line.nextElementSibling === first) return;
     const held = line.contains(document.activeElement);
     first.before(line);
@@ -92,6 +110,6 @@ export class TurnItems {
   }
 }
 
-function isOfItem({ kind, call_id: id }) {
-  return kind === "tool" && OF_ITEM.test(id);
+function isOfItem(/** @type {Item} */ item) {
+  return item.kind === "tool" && OF_ITEM.test(item.call_id);
 }
