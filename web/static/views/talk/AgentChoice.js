@@ -1,15 +1,36 @@
+// @ts-check
 // Whom the next message goes to: chosen on the start page or beside the field, and remembered.
 
 import { Welcome } from "./Welcome.js";
 import { threadHash } from "../../router.js";
 
+/**
+ * @typedef {object} TalkApp The page, as far as the conversation needs it.
+ * @property {any[]} agents those that can be asked
+ * @property {{agents: any[] | null, workflows: any[], problems: any[], error: any}} catalogue
+ * @property {import("../../state/useConversation.js").Kept & {recall: (name: string) => any, remember: (name: string, value: unknown) => void, draft: (threadId: string | null) => string, setDraft: (threadId: string | null, text: string) => void}} history
+ * @property {import("../../state/markdown.js").NameOf} nameOf
+ * @property {{drawRate: (runId: string | undefined, counts: number[]) => void}} board
+ * @property {{trouble: HTMLElement}} healthLine
+ * @property {{fleet: import("../story/RunTurn.js").Fleet}} [health] there once the page is in the document
+ * @property {() => void} readAgents
+ * @property {() => void} threadsSoon
+ * @property {() => void} showTitle
+ * @property {() => void} mark
+ * @property {(isOpen: boolean) => void} menu
+ * @property {(hash: string) => void} replaceRoute
+ */
+
 /** The agent of the conversation on the screen, or the one that is chosen for a new one. */
 export class AgentChoice {
-  constructor(talk) {
-    Object.assign(this, { talk, app: talk.app, id: talk.app.history.recall("agent") });
+  constructor(/** @type {import("./TalkView.js").TalkView} */ talk) {
+    this.talk = talk;
+    this.app = talk.app;
+    /** @type {string} */
+    this.id = talk.app.history.recall("agent");
   }
 
-  choose = (id) => {
+  choose = (/** @type {string} */ id) => {
     this.id = id;
     this.app.history.remember("agent", id);
     this.follow(id);
@@ -17,7 +38,7 @@ export class AgentChoice {
   };
 
   /** Show the agent that the conversation has now. */
-  follow(id) {
+  follow(/** @type {string} */ id) {
     if (id && this.app.agents.length) this.talk.composer.choose(id);
     this.#showDemo();
   }
@@ -35,7 +56,7 @@ export class AgentChoice {
   showWelcome() {
     const { conversation, composer, chat } = this.talk;
     if (conversation.threadId || conversation.stories.length) return;
-    chat.showWelcome(Welcome({ ...this.app.catalogue, chosen: composer.agents.value || this.id, onAgent: this.choose, onStarter: (text) => this.talk.send(text), onStarted: (run) => { location.hash = threadHash(run.thread_id, run.run_id); }, onRetry: this.app.readAgents }));
+    chat.showWelcome(Welcome({ ...this.app.catalogue, chosen: composer.agents.value || this.id, onAgent: this.choose, onStarter: (/** @type {string} */ text) => this.talk.send(text), onStarted: (/** @type {{run_id: string, thread_id: string}} */ run) => { location.hash = threadHash(run.thread_id, run.run_id); }, onRetry: this.app.readAgents }));
     this.#showDemo();
   }
 

@@ -1,3 +1,4 @@
+// @ts-check
 // The turns of a conversation: the latest at once, earlier ones when asked for, and the place at which the reader is.
 
 import { h } from "../../dom/h.js";
@@ -8,17 +9,19 @@ import { RunTurn } from "../story/RunTurn.js";
 // Older turns come when asked for: a thread of a thousand runs opens as fast as one of ten.
 const SHOWN_AT_ONCE = 30;
 
+/** @typedef {import("../../state/story.js").Story} Story */
+
 /** The list of them in what scrolls it. `chat` is the window that they are in, with what they are given. */
 export class ChatTurns {
-  #turns = new Map();
-  #older = [];
+  /** @type {Map<Story, RunTurn>} */ #turns = new Map();
+  /** @type {Story[]} */ #older = [];
 
-  constructor(chat) {
+  constructor(/** @type {import("./ChatWindow.js").ChatWindow} */ chat) {
     this.chat = chat;
     this.list = h("div.turns", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
     this.element = h("div.talk", { tabindex: "-1" }, this.list);
-    this.follow = useFollowEnd(this.element, this.list, (away) => { chat.below.hidden = !away; });
-    this.element.addEventListener("click", (event) => event.target.closest("summary, .tool-head, .quiet, .graph") && this.follow.hold(), true);
+    this.follow = useFollowEnd(this.element, this.list, (/** @type {boolean} */ away) => { chat.below.hidden = !away; });
+    this.element.addEventListener("click", (/** @type {Event} */ event) => /** @type {Element} */ (event.target).closest("summary, .tool-head, .quiet, .graph") && this.follow.hold(), true);
     this.sight = new IntersectionObserver((entries) => this.#seen(entries), { root: this.element, rootMargin: "200px" });
   }
 
@@ -27,7 +30,7 @@ export class ChatTurns {
   }
 
   /** Show these elements in place of all turns. */
-  clear(...elements) {
+  clear(/** @type {HTMLElement[]} */ ...elements) {
     this.sight.disconnect();
     this.#turns.clear();
     this.#older = [];
@@ -37,7 +40,7 @@ export class ChatTurns {
   }
 
   /** Show the turns of a thread. */
-  show(stories) {
+  show(/** @type {Story[]} */ stories) {
     this.clear();
     this.#older = stories.slice(0, -SHOWN_AT_ONCE);
     if (this.#older.length) this.list.append(this.#earlier());
@@ -45,14 +48,15 @@ export class ChatTurns {
   }
 
   /** Show a story at the end, or what has changed of one that is there. */
-  put(story) {
+  put(/** @type {Story} */ story) {
     if (!this.#turns.size) this.list.replaceChildren();
-    if (this.#turns.has(story)) this.#turns.get(story).touch();
+    const turn = this.#turns.get(story);
+    if (turn) turn.touch();
     else this.#add(story);
     this.follow.jump();
   }
 
-  replace(old, fresh) {
+  replace(/** @type {Story} */ old, /** @type {Story} */ fresh) {
     const turn = this.#turns.get(old);
     if (!turn) return;
     const next = this.#make(fresh);
@@ -62,28 +66,28 @@ export class ChatTurns {
     this.#turns.delete(old);
   }
 
-  remove(story) {
+  remove(/** @type {Story} */ story) {
     this.#turns.get(story)?.element.remove();
     this.#turns.delete(story);
   }
 
-  touch(story, items) {
+  touch(/** @type {Story} */ story, /** @type {import("../../state/story.js").Item[]} */ items) {
     this.follow.live = !isOver(story);
     this.#turns.get(story)?.touch(items);
   }
 
   /** Bring one run into view, and mark it; earlier turns come with it. */
-  showRun(runId) {
-    const isThere = (story) => story.run_id === runId;
-    while (this.#older.some(isThere)) this.#showEarlier(this.list.querySelector(".earlier"));
-    const turns = [...this.#turns];
-    const [story, turn] = turns.find(([one]) => isThere(one)) ?? [];
+  showRun(/** @type {string} */ runId) {
+    const isThere = (/** @type {Story} */ story) => story.run_id === runId;
+    while (this.#older.some(isThere)) this.#showEarlier(/** @type {Element} */ (this.list.querySelector(".earlier")));
+    const turns = [...this.#turns.values()], turn = turns.find(({ story }) => isThere(story));
     for (const marked of this.list.querySelectorAll("[aria-current]")) marked.removeAttribute("aria-current");
     if (!turn) return this.chat.complain({ message: `There is no run '${runId}' in this conversation. It may have been removed.`, code: "run_unknown" });
+    const { story } = turn;
     turn.element.setAttribute("aria-current", "true");
     // What the newest run asks stands at its end, below the graph of a workflow.
     const mayAsk = !isOver(story) && (story.kind === "workflow" || story.status === "waiting");
-    if (mayAsk && story === turns.at(-1)[0]) return this.follow.jump();
+    if (mayAsk && turn === turns.at(-1)) return this.follow.jump();
     this.follow.leave();
     requestAnimationFrame(() => bring(turn.element));
   }
@@ -98,7 +102,7 @@ export class ChatTurns {
     for (const turn of this.#turns.values()) if (!isOver(turn.story)) turn.touch();
   }
 
-  #make(story) {
+  #make(/** @type {Story} */ story) {
     const turn = new RunTurn(story, this.chat.given);
     this.#turns.set(story, turn);
     this.chat.element.classList.add("has-turns");
@@ -106,7 +110,7 @@ export class ChatTurns {
     return turn;
   }
 
-  #add(story) {
+  #add(/** @type {Story} */ story) {
     this.list.append(this.#make(story).element);
   }
 
@@ -115,7 +119,7 @@ export class ChatTurns {
     return button;
   }
 
-  #showEarlier(button) {
+  #showEarlier(/** @type {Element} */ button) {
     this.follow.hold();
     const before = this.element.scrollHeight;
     const batch = this.#older.splice(-SHOWN_AT_ONCE);
@@ -127,7 +131,7 @@ export class ChatTurns {
 
   // Tool calls read from messages lack their duration and effect, and messages hold neither the texts that a run ended
   // without nor what the nodes of a workflow did: the events are asked for when the turn is looked at.
-  async #seen(entries) {
+  async #seen(/** @type {IntersectionObserverEntry[]} */ entries) {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       this.sight.unobserve(target);
@@ -140,7 +144,7 @@ export class ChatTurns {
 }
 
 // What stands above an element gets its height once it is near: the place moves for a few frames.
-function bring(element, frames = 8) {
+function bring(/** @type {HTMLElement} */ element, frames = 8) {
   element.scrollIntoView({ block: "start" });
   if (frames) requestAnimationFrame(() => bring(element, frames - 1));
 }

@@ -1,19 +1,21 @@
+// @ts-check
 import { h, icon, say } from "../../dom/h.js";
 import { spokenOf } from "../../state/story.js";
-import { errorWords } from "../../state/words.js";
 import { ChatHead } from "./ChatHead.js";
 import { ChatTurns } from "./ChatTurns.js";
 import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
-import { Notice, withCode } from "../../ui/Notice.js";
+import { ErrorNotice, Notice, withCode } from "../../ui/Notice.js";
 
-/**
- * The conversation: head, turns, and a place for the composer. A Conversation drives it.
- *
- * Beside the callbacks of the head, the composer and the notices of trouble it is given nameOf, fleet, act, isBehind,
- * onAgain and onEdit for its turns, and onNamed, onDetail, onTouched and onEvent.
- */
+/** @typedef {import("../../state/story.js").Story} Story */
+/** @typedef {import("../../state/story.js").Item} Item */
+/** @typedef {import("../../state/story.js").RunEvent} RunEvent */
+/** @typedef {import("../../state/story.js").Failure} Failure */
+/** @typedef {ConstructorParameters<typeof ChatHead>[0] & import("../story/RunTurn.js").TurnContext} OfParts What the head and the turns are given. */
+/** @typedef {{composer: import("./Composer.js").Composer, trouble: HTMLElement, onNamed: (threadId: string | null, title: string) => void, onDetail: (story: Story) => Promise<Story | null>, onTouched: () => void, onEvent: (event: RunEvent) => void}} Own */
+
+/** The conversation: head, turns, and a place for the composer. A Conversation drives it. */
 export class ChatWindow {
-  constructor(given) {
+  constructor(/** @type {OfParts & Own} */ given) {
     this.given = given;
     this.head = new ChatHead(given);
     this.turns = new ChatTurns(this);
@@ -23,7 +25,7 @@ export class ChatWindow {
     this.element = h("main", { id: "talk", "aria-label": "Conversation" }, this.head.element, this.turns.element, h("div.dock", {}, h("div.dock-inner", {}, this.below, given.trouble, given.composer.element, this.demo)), this.spoken);
   }
 
-  showWelcome(element) {
+  showWelcome(/** @type {HTMLElement} */ element) {
     // Choosing an agent rebuilds the list; its place on the screen stays.
     const { element: scroller, list, follow } = this.turns, before = list.querySelector(".welcome") ? scroller.scrollTop : 0;
     this.turns.clear(element);
@@ -36,25 +38,14 @@ export class ChatWindow {
     this.#showAlone("…", LoadingIndicator("Opening the conversation"));
   }
 
-  showThread({ title, stories }) {
+  showThread(/** @type {{title: string, stories: Story[]}} */ { title, stories }) {
     this.head.name(title);
     this.turns.show(stories);
     if (!stories.length) this.#showAlone(title, Notice({ tone: "plain", text: "This conversation has no messages yet." }));
     this.turns.follow.jump();
   }
 
-  showStory(story) {
-    this.turns.put(story);
-  }
-
-  replaceStory(old, fresh) {
-    this.turns.replace(old, fresh);
-  }
-
-  removeStory(story) {
-    this.turns.remove(story);
-  }
-
+  /** @param {Story} story @param {Item[]} items @param {RunEvent} [event] */
   touch(story, items, event) {
     this.turns.touch(story, items);
     this.given.onTouched();
@@ -64,29 +55,29 @@ export class ChatWindow {
     this.given.onEvent(event);
   }
 
-  showLine(state) {
+  showLine(/** @type {import("../../ui/LineState.js").Line} */ state) {
     this.head.line.show(state);
   }
 
-  showFailure(error, retry) {
+  showFailure(/** @type {Failure} */ error, /** @type {() => void} */ retry) {
     if (!this.turns.isEmpty) return this.complain(error);
     const missing = error.status === 404;
-    this.#showAlone("Conversation", Notice({ title: missing ? "This conversation does not exist" : "The conversation could not be opened", text: errorWords(error), code: error.code, actions: missing ? [] : [["Try again", retry]] }));
+    this.#showAlone("Conversation", ErrorNotice(error, { title: missing ? "This conversation does not exist" : "The conversation could not be opened", actions: missing ? [] : [["Try again", retry]] }));
   }
 
   /** Show the error of an action for some seconds. */
-  complain(error) {
-    const notice = Notice({ text: errorWords(error), code: error.code });
+  complain(/** @type {Failure} */ error) {
+    const notice = ErrorNotice(error);
     this.turns.list.append(h("div.turn", {}, h("div.who"), h("div.said", {}, notice)));
     setTimeout(() => notice.parentElement?.parentElement?.remove(), 12_000);
   }
 
-  named(threadId, title) {
+  named(/** @type {string | null} */ threadId, /** @type {string} */ title) {
     this.head.name(title);
     this.given.onNamed(threadId, title);
   }
 
-  #showAlone(title, element) {
+  #showAlone(/** @type {string} */ title, /** @type {HTMLElement} */ element) {
     this.turns.clear(h("div.welcome", {}, element));
     this.head.name(title);
   }

@@ -1,3 +1,4 @@
+// @ts-check
 import { fill, h, icon } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 import { labelOf } from "../../state/agents.js";
@@ -12,16 +13,17 @@ export class Composer {
   #isWaiting = false;
   #keys = KEYS;
 
+  /** @param {{onSend: (text: string, ifBusy?: string) => void, onAgent: (id: string) => void, onDraft: (text: string) => void}} given */
   constructor({ onSend, onAgent, onDraft }) {
     this.onSend = onSend;
-    this.area = h("textarea", { rows: 1, placeholder: "Write a message", "aria-label": "Message", enterkeyhint: "send", oninput: () => this.#changed(onDraft), onkeydown: (event) => this.#key(event) });
+    this.area = h("textarea", { rows: 1, placeholder: "Write a message", "aria-label": "Message", enterkeyhint: "send", oninput: () => this.#changed(onDraft), onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) });
     this.agents = h("select", { "aria-label": "Agent", onchange: () => onAgent(this.agents.value) });
     this.button = h("button.btn.go", { type: "submit" }, "Send", icon("up"));
-    this.steer = h("button.btn.steer", { type: "button", hidden: true, title: "Give the text to the open run, between two of its steps (Ctrl+Enter)", onclick: (event) => this.#submit(event, "steer") }, "Steer");
+    this.steer = h("button.btn.steer", { type: "button", hidden: true, title: "Give the text to the open run, between two of its steps (Ctrl+Enter)", onclick: (/** @type {Event} */ event) => this.#submit(event, "steer") }, "Steer");
     this.hint = h("span.hint", { role: "status" }, KEYS);
-    const form = h("form.box", { onsubmit: (event) => this.#submit(event) }, this.area, h("div.row", {}, this.agents, this.hint, this.steer, this.button));
+    const form = h("form.box", { onsubmit: (/** @type {Event} */ event) => this.#submit(event) }, this.area, h("div.row", {}, this.agents, this.hint, this.steer, this.button));
     this.element = h("div.compose", {}, form);
-    this.#changed(() => {});
+    this.#changed();
   }
 
   get text() {
@@ -29,29 +31,29 @@ export class Composer {
   }
 
   /** Put a text there, as a draft or to be edited. */
-  write(text) {
+  write(/** @type {string} */ text) {
     this.area.value = text;
-    this.#changed(() => {});
+    this.#changed();
   }
 
   focus() {
     this.area.focus();
   }
 
-  showAgents(agents, chosen) {
+  showAgents(/** @type {any[]} */ agents, /** @type {string} */ chosen) {
     fill(this.agents, agents.map((agent) => h("option", { value: agent.id }, visible(labelOf(agents, agent.id)))));
     this.choose(chosen);
     if (this.#isWaiting && this.agents.value) this.#send();
   }
 
   /** Choose an agent; one that is not offered, such as a goal, gets a line of its own. */
-  choose(id) {
+  choose(/** @type {string} */ id) {
     if (id && ![...this.agents.options].some((option) => option.value === id)) this.agents.append(h("option", { value: id }, visible(id)));
     this.agents.value = id;
   }
 
   /** Say in the empty field whether the message will wait for an open run, and offer to steer that run instead. */
-  showOpenRun(isOpen) {
+  showOpenRun(/** @type {boolean} */ isOpen) {
     this.area.placeholder = isOpen ? "Write the next message" : "Write a message";
     this.steer.hidden = !isOpen;
     const keys = isOpen ? KEYS_OPEN : KEYS;
@@ -60,12 +62,13 @@ export class Composer {
     if (!this.#isWaiting) this.hint.textContent = keys;
   }
 
-  #key(event) {
+  #key(/** @type {KeyboardEvent} */ event) {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.#submit(event, (event.ctrlKey || event.metaKey) && !this.steer.hidden ? "steer" : undefined);
   }
 
+  /** @param {Event} event @param {string} [ifBusy] */
   #submit(event, ifBusy) {
     event.preventDefault();
     if (!this.area.value.trim()) return this.area.focus();
@@ -73,6 +76,7 @@ export class Composer {
     this.#send(ifBusy);
   }
 
+  /** @param {string} [ifBusy] */
   #send(ifBusy) {
     const text = this.area.value;
     this.write("");
@@ -80,13 +84,13 @@ export class Composer {
   }
 
   // A text that is changed meanwhile is not the one that Enter was pressed for.
-  #wait(isWaiting) {
+  #wait(/** @type {boolean} */ isWaiting) {
     this.#isWaiting = isWaiting;
     this.hint.textContent = isWaiting ? NO_AGENT : this.#keys;
     this.hint.classList.toggle("is-news", isWaiting); // shown on small screens too
   }
 
-  #changed(onDraft) {
+  #changed(/** @type {(text: string) => void} */ onDraft = () => {}) {
     this.#wait(false);
     onDraft(this.area.value);
     this.button.classList.toggle("is-idle", !this.area.value.trim());
