@@ -11,10 +11,10 @@ from tests.web.page.conftest import Module
 pytestmark = pytest.mark.parity
 
 USES = """
-  const { usesOf, sumOf } = await import(`${page}/state/usage.js`);
+  const { usesOf, totalsOf } = await import(`${page}/state/usage.js`);
   const uses = usesOf(argument);
   const of = (name) => uses.map((use) => use[name] ?? null);
-  return { speeds: of("speed"), firsts: of("firstMs"), sums: sumOf(uses) };
+  return { speeds: of("speed"), firsts: of("firstMs"), sums: totalsOf(uses) };
 """
 PAIRS = """
   const { pairedSteps } = await import(`${page}/state/compare.js`);

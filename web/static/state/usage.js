@@ -35,7 +35,7 @@ function speedOf(row, first, written) {
  *
  * @param {Use[]} uses
  */
-export function sumOf(uses) {
+export function totalsOf(uses) {
   const sum = (/** @type {(use: Use) => number | undefined} */ part) => uses.reduce((total, use) => total + (part(use) ?? 0), 0);
   const isKnown = uses.length > 0 && uses.every(({ cost }) => cost !== undefined);
   return { read: sum(({ read }) => read), written: sum(({ written }) => written), cached: sum(({ cached }) => cached), cost: isKnown ? sum(({ cost }) => cost) : undefined, ms: sum(({ ms }) => ms) };

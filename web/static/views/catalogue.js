@@ -31,8 +31,8 @@ export function catalogue({ name, title, noun, param, list, rowsOf, find, open, 
   const named = () => route.value?.params[param] ?? "";
   const newest = signal(/** @type {any} */ (undefined));
   const item = () => newest.value;
-  watch(() => keep(newest, list.state.value.value && find(list.state.value.value, key.value)));
-  watch(() => keep(rows, list.state.value.value ? rowsOf(list.state.value.value) : []));
+  watch(() => renew(newest, list.state.value.value && find(list.state.value.value, key.value)));
+  watch(() => renew(rows, list.state.value.value ? rowsOf(list.state.value.value) : []));
   watch(() => { key.value = named() || (isWide.matches && rows.value.find(({ isHeading, sign }) => !isHeading && sign !== "failed")?.key) || ""; });
 
   const detail = h("div.detail"), note = h("div.view-note"), total = h("small");
@@ -100,7 +100,7 @@ export function troubleOf(/** @type {any} */ { broken, name, problem } = {}) {
 
 // What says the same is not drawn again: it may have the focus.
 /** @type {(kept: import("../dom/live.js").Signal<any>, value: any) => void} */
-export function keep(kept, value) {
+export function renew(kept, value) {
   if (JSON.stringify(value) !== JSON.stringify(kept.peek())) kept.value = value;
 }
 

@@ -9,7 +9,7 @@ import { addressOf } from "../../router.js";
 import { listVersions } from "../../services/admin.js";
 import { resource } from "../../services/resource.js";
 import { Tabs } from "../../ui/Tabs.js";
-import { keep, troubleOf } from "../catalogue.js";
+import { renew, troubleOf } from "../catalogue.js";
 import { Definition } from "./Definition.js";
 import { TryOut } from "./TryOut.js";
 import { Versions } from "./Versions.js";
@@ -32,7 +32,7 @@ export function AgentDetail({ app, id, item, query, onChange }) {
     known = item();
   });
   const list = signal(/** @type {any[]} */ ([]));
-  watch(() => keep(list, versions.state.value.value ?? []));
+  watch(() => renew(list, versions.state.value.value ?? []));
   const rows = () => list.value;
   const total = h("small");
   watch(() => say(total, rows().length ? count(rows().length) : ""));

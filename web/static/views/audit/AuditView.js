@@ -13,7 +13,7 @@ import { addressOf } from "../../router.js";
 import { listAudit } from "../../services/admin.js";
 import { errorWords } from "../../state/words.js";
 import { Table } from "../../ui/Table.js";
-import { AuditFilter, FIELDS } from "./AuditFilter.js";
+import { AuditFilter, AUDIT_FIELDS } from "./AuditFilter.js";
 import { auditColumns } from "./columns.js";
 import { ChainState } from "./ChainState.js";
 
@@ -73,7 +73,7 @@ export function open() {
     element: h("div.view-frame.view-audit", {}, h("header.view-head", {}, h("h1", {}, "Audit log ", total), new ChainState().element), filter.element, h("div.event-columns", {}, scroller, whole)),
     keys: { "/": () => filter.focus(), j: () => table.step(1), k: () => table.step(-1) },
     show: (/** @type {import("../../router.js").Route} */ route) => {
-      query.value = Object.fromEntries(Object.entries(route.query).filter(([name, value]) => value && Object.hasOwn(FIELDS, name)));
+      query.value = Object.fromEntries(Object.entries(route.query).filter(([name, value]) => value && Object.hasOwn(AUDIT_FIELDS, name)));
     },
   };
 }

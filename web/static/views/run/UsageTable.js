@@ -3,7 +3,7 @@ import { cost, count, duration, plural } from "../../dom/format.js";
 import { fill, h } from "../../dom/h.js";
 import { watch } from "../../dom/live.js";
 import { visible } from "../../dom/visible.js";
-import { sumOf, usesOf } from "../../state/usage.js";
+import { totalsOf, usesOf } from "../../state/usage.js";
 
 const HEADS = ["Step", "Model", "Read", "of it cached", "Written", "First token", "Tokens a second", "Time", "Cost"];
 
@@ -23,7 +23,7 @@ export function UsageTable(/** @type {import("./Timeline.js").Timeline} */ timel
 
 /** @type {(uses: import("../../state/usage.js").Use[]) => HTMLElement} */
 function table(uses) {
-  const sums = sumOf(uses);
+  const sums = totalsOf(uses);
   const cells = (/** @type {any[]} */ parts) => parts.map((part, i) => h(i === 1 ? "td" : "td.n", {}, part ?? "–"));
   return h("table.plain", { "aria-label": "Usage" }, h("thead", {}, h("tr", {}, HEADS.map((words, i) => h(i === 1 ? "th" : "th.n", { scope: "col" }, words)))),
     h("tbody", {}, uses.map((use) => h("tr", {}, cells([count(use.number), [visible(use.name), use.attempt > 1 && h("small", {}, ` attempt ${count(use.attempt)}`)], count(use.read), count(use.cached), count(use.written), use.firstMs === undefined ? undefined : duration(use.firstMs), use.speed === undefined ? undefined : count(Math.round(use.speed)), use.ms === undefined ? "so far" : duration(use.ms), use.cost === undefined ? undefined : cost(use.cost)])))),
