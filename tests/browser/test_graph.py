@@ -55,7 +55,7 @@ REACHED: dict[str, Any] = {
 ATTEMPT = {"id": "stp_1", "number": 1, "kind": "tool", "name": "charge_card", "node": "charge"}
 ATTEMPT |= {"started_at": "2026-01-01T10:00:00Z", "ended_at": "2026-01-01T10:00:01Z", "input": {"order": 1042}}
 STEPS = [
-    ATTEMPT | {"attempt": 1, "status": "failed", "error": {"code": "tool_failed", "message": "the bank is away"}},
+    ATTEMPT | {"attempt": 1, "status": "failed", "error": "the bank is away"},
     ATTEMPT | {"attempt": 2, "status": "done", "result": {"paid": True}},
 ]
 

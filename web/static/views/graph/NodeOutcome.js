@@ -7,7 +7,8 @@ import { LLMResponse } from "../story/LLMResponse.js";
 import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
 import { Notice } from "../../ui/Notice.js";
 
-/** @typedef {{node: string, status: string, attempt: number, name?: string, input?: any, result?: any, error?: any, usage?: {input_tokens?: number, output_tokens?: number}, cost_usd?: number, started_at: string, ended_at?: string}} Step One attempt at a node. */
+/** @import { Steps } from "../../../../clients/typescript/src/types.js" */
+/** @typedef {Steps["steps"][number] & {node: string}} Step One attempt at a node. */
 
 const MOST_CHARS = 60_000;
 
@@ -18,8 +19,8 @@ export function NodeOutcome({ status, content }, steps, error) {
   if (error) return Notice({ text: errorWords(error), code: error.code });
   if (!steps) return LoadingIndicator("Loading");
   const last = steps.at(-1);
-  if (!last) return [errorOf({ error: status === "failed" && content }), h("p.faint", {}, "It has no step of its own: it passes on what it got.")];
-  return [h("p.panel-facts", {}, factsOf(last, steps)), steps.slice(0, -1).map(attempt), section("Error", errorOf(last)), section("Input", value(last.input)), section("Output", value(last.result))];
+  if (!last) return [status === "failed" && errorOf(content), h("p.faint", {}, "It has no step of its own: it passes on what it got.")];
+  return [h("p.panel-facts", {}, factsOf(last, steps)), steps.slice(0, -1).map(attempt), section("Error", errorOf(last.error)), section("Input", value(last.input)), section("Output", value(last.result))];
 }
 
 /** @type {(step: Step, steps: Step[]) => string} */
@@ -32,13 +33,11 @@ function factsOf(step, steps) {
 
 // What an earlier attempt came to.
 function attempt(/** @type {Step} */ step) {
-  return h("details.panel-attempt", {}, h("summary", {}, `Attempt ${step.attempt}: ${step.status}`), errorOf(step), section("Output", value(step.result)));
+  return h("details.panel-attempt", {}, h("summary", {}, `Attempt ${step.attempt}: ${step.status}`), errorOf(step.error), section("Output", value(step.result)));
 }
 
-function errorOf(/** @type {{error?: any}} */ { error }) {
-  if (!error) return null;
-  const { code, message } = typeof error === "object" ? error : { message: error };
-  return Notice({ text: message ?? code, code: message ? code : undefined });
+function errorOf(/** @type {string | undefined} */ error) {
+  return error ? Notice({ text: error }) : null;
 }
 
 /** @type {(title: string, content: HTMLElement | null) => HTMLElement | null} */
