@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 AGAIN_S = 61
 SHOW_CARD = """
   const { RunCard } = await import("/static/views/board/RunCard.js");
-  const card = new RunCard({ nameOf: () => "Payment" });
+  const card = new RunCard(given.run, { nameOf: () => "Payment" });
   document.querySelector(".board").replaceChildren(card.element);
   card.update(given.run);
 """

@@ -5,7 +5,7 @@ import { threadKey, threadOf } from "./state/me.js";
 
 /** @typedef {{name: string, params: Record<string, string>, query: Record<string, string>}} Route */
 
-/** The patterns of each place: `:name` is one part of the path. The first place is where unknown addresses lead. */
+/** @type {Record<string, string[]>} The patterns of each place: `:name` is one part of the path. The first place is where unknown addresses lead. */
 export const PLACES = {
   new: ["/"],
   thread: ["/thread/:threadId", "/thread/:threadId/run/:runId", "/thread/:threadId/of/:owner", "/thread/:threadId/of/:owner/run/:runId"],
@@ -68,14 +68,13 @@ export function addressOf(pattern, params = {}, query = {}) {
 }
 
 /**
- * Call `onRoute` now and whenever the address changes; returns `replace(hash)`, which changes it without a call.
+ * Call `onRoute` now and whenever the address changes.
  *
  * @param {(route: Route) => void} onRoute
  */
 export function followAddress(onRoute) {
   addEventListener("hashchange", () => onRoute(routeOf(location.hash)));
   onRoute(routeOf(location.hash));
-  return (/** @type {string} */ hash) => history.replaceState(null, "", hash);
 }
 
 /**

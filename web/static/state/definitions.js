@@ -1,33 +1,36 @@
+// @ts-check
 // The agents and workflows of the server, as far as they are read, and what is wrong with their files.
 
 import { listAgents, listWorkflows } from "../services/api.js";
 import { labelOf } from "./agents.js";
 
+/** @typedef {{agents: any[] | null, workflows: any[], problems: any[], error: any}} Catalogue The agents, null before they are read, the workflows, and what is wrong with either. */
+
 /** Reads them; `onAgents` is called after each attempt, `onWorkflows` where there are any. */
 export class Definitions {
-  #agents = null;
-  #flows = { workflows: [], problems: [] };
-  #error = null;
-  #problems = [];
+  /** @type {{agents: any[] | null, problems: any[]}} */
+  #found = { agents: null, problems: [] };
+  #flows = { workflows: /** @type {any[]} */ ([]), problems: /** @type {any[]} */ ([]) };
+  /** @type {any} */
+  #error;
 
-  constructor({ onAgents, onWorkflows }) {
-    Object.assign(this, { onAgents, onWorkflows });
+  constructor(/** @type {{onAgents: () => void, onWorkflows: () => void}} */ { onAgents, onWorkflows }) {
+    this.onAgents = onAgents;
+    this.onWorkflows = onWorkflows;
   }
 
-  /** The agents, null before they are read, the workflows, and what is wrong with either. */
+  /** @returns {Catalogue} */
   get catalogue() {
-    return { agents: this.#agents, workflows: this.#flows.workflows, problems: [...this.#problems, ...this.#flows.problems], error: this.#agents ? null : this.#error };
+    const { agents, problems } = this.#found;
+    return { agents, workflows: this.#flows.workflows, problems: [...problems, ...this.#flows.problems], error: agents ? null : this.#error };
   }
 
-  /** Return the name people know an agent or a workflow by. */
-  nameOf = (id, given) => labelOf([...(this.#agents ?? []), ...this.#flows.workflows], id, given);
+  /** @type {import("./markdown.js").NameOf} Returns the name people know an agent or a workflow by. */
+  nameOf = (id, given) => labelOf([...(this.#found.agents ?? []), ...this.#flows.workflows], id, given);
 
   readAgents = async () => {
     try {
-      const { agents, problems } = await listAgents();
-      this.#agents = agents;
-      this.#problems = problems;
-      this.#error = null;
+      this.#found = await listAgents();
     } catch (error) {
       this.#error = error;
     }
@@ -36,8 +39,7 @@ export class Definitions {
 
   // Where they cannot be read, the agents cannot either, and their notice says so.
   readWorkflows = async () => {
-    const { workflows, problems } = await listWorkflows().catch(() => this.#flows);
-    this.#flows = { workflows, problems };
+    const { workflows, problems } = (this.#flows = await listWorkflows().catch(() => this.#flows));
     if (workflows.length || problems.length) this.onWorkflows();
   };
 }

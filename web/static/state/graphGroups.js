@@ -3,8 +3,9 @@
 
 import { placeInLayers } from "./graphLayers.js";
 
-/** @typedef {{id: string, type: string, name?: string, label?: string, on_error?: string, config?: any}} WorkflowNode `config` is that of its type. */
-/** @typedef {{source: string, target: string, source_handle?: string | null}} WorkflowEdge */
+/** @import { Workflow as Shown } from "../../../clients/typescript/src/types.js" */
+/** @typedef {Shown["nodes"][number] & {label?: string}} WorkflowNode */
+/** @typedef {Shown["edges"][number]} WorkflowEdge */
 /** @typedef {{nodes: WorkflowNode[], edges: WorkflowEdge[]}} Workflow */
 /** @typedef {Map<string, Set<string>>} Bodies The ids of the nodes in each body, by the id of its FOR_EACH. */
 /** @typedef {{source: string, target: string, handles: string[]}} JoinedEdge All edges between two nodes. */
@@ -55,7 +56,7 @@ export function bodiesOf(nodes, edges) {
 }
 
 /** @type {(nodes: WorkflowNode[], edges: JoinedEdge[], bodies: Bodies) => Groups} Returns what `placeGroup` needs to know of a workflow: the chain of groups that each node stands in, and each node's size. */
-export function groupsOf(nodes, edges, bodies) {
+export function chainsOf(nodes, edges, bodies) {
   const bySize = [...bodies].sort((a, b) => a[1].size - b[1].size);
   const outer = (/** @type {string} */ id, /** @type {number} */ least) => bySize.find(([loop, body]) => loop !== id && body.size > least && body.has(id))?.[0] ?? null;
   // From the whole to the node: the loops that it stands in, then itself.

@@ -1,7 +1,7 @@
 // @ts-check
 // Where each node and edge of a workflow is drawn. Pure: it makes no element, and the same workflow gets the same places.
 
-import { LANE, PADDING, bodiesOf, boxOf, groupsOf, placeGroup } from "./graphGroups.js";
+import { LANE, PADDING, bodiesOf, boxOf, chainsOf, placeGroup } from "./graphGroups.js";
 
 /** @typedef {import("./graphGroups.js").Group} Group */
 /** @typedef {import("./graphGroups.js").GroupEdge} GroupEdge */
@@ -28,7 +28,7 @@ export function layout({ nodes, edges }) {
   const joined = join(edges.filter(({ source, target }) => known.has(source) && known.has(target) && source !== target));
   const bodies = bodiesOf(nodes, edges);
   const drawn = /** @type {Drawn} */ ({ nodes: [], frames: [], edges: [] });
-  const whole = placeGroup(groupsOf(nodes, joined, bodies), null);
+  const whole = placeGroup(chainsOf(nodes, joined, bodies), null);
   const { width, height } = draw(whole, MARGIN, MARGIN, drawn);
   const order = /** @type {import("./graphOrder.js").Whole<string, number>} */ (new Map(nodes.map(({ id }, i) => [id, i])));
   drawn.nodes.sort((a, b) => order.get(a.id) - order.get(b.id));

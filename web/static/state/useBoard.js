@@ -1,13 +1,16 @@
+// @ts-check
 import { boardFeed } from "../services/api.js";
 import { BoardState } from "./board.js";
 
+/** @typedef {Parameters<import("../ui/LineState.js").LineState["show"]>[0]} Line The state of the connection. */
+
 const HIDDEN_GRACE_MS = 4000;
 
-/** Keep the board live; `onRuns(runs, isSnapshot)` and `onLine(state)` are called. Returns {board, start, hurry}. */
+/** @type {(on: {onRuns: (runs: import("./board.js").Run[], isSnapshot: boolean) => void, onLine: (state: Line) => void}) => {board: BoardState, start: () => void, hurry: () => void}} Keeps the board live. */
 export function useBoard({ onRuns, onLine }) {
   const board = new BoardState();
   const feed = boardFeed({
-    onEvent: ({ event, data }) => onRuns(board.apply(event, data), event === "snapshot"),
+    onEvent: (/** @type {{event: string, data: any}} */ { event, data }) => onRuns(board.apply(event, data), event === "snapshot"),
     onState: onLine,
   });
   // Browsers allow six connections to a server: a hidden page gives its board's back.
@@ -20,6 +23,7 @@ export function useBoard({ onRuns, onLine }) {
   return { board, start: () => feed.start(), hurry: feed.hurry };
 }
 
+/** @type {(feed: {stop: () => void}, onLine: (state: Line) => void) => void} */
 function pause(feed, onLine) {
   feed.stop();
   onLine({ name: "paused" });

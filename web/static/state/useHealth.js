@@ -1,3 +1,4 @@
+// @ts-check
 import { getHealth } from "../services/api.js";
 import { fleetOf } from "./fleet.js";
 
@@ -5,8 +6,8 @@ const CALM_MS = 20_000;
 const CURIOUS_MS = 4000;
 const STARTING_MS = 1000;
 
-/** Ask the server how it is, now and then; `onHealth({status, ...} | null)` gets each answer. Returns {ask, curious, fleet}. */
-export function useHealth(onHealth) {
+/** Ask the server how it is, now and then; `onHealth` gets each answer, or null. Returns {ask, curious, fleet}. */
+export function useHealth(/** @type {(health: any) => void} */ onHealth) {
   const state = { curious: false, fleet: fleetOf(null) };
   let timer = 0;
   async function ask() {
@@ -23,7 +24,7 @@ export function useHealth(onHealth) {
   return {
     ask,
     /** Something is queued: look more often. */
-    set curious(on) {
+    set curious(/** @type {boolean} */ on) {
       if (on && !state.curious) setTimeout(ask, 1000);
       state.curious = on;
     },

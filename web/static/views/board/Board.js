@@ -1,3 +1,4 @@
+// @ts-check
 import { threadKey } from "../../state/me.js";
 import { fill, h, say } from "../../dom/h.js";
 import { paintSoon } from "../../dom/paint.js";
@@ -7,20 +8,32 @@ import { LineState } from "../../ui/LineState.js";
 import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
 import { RunCard } from "./RunCard.js";
 
+/** @typedef {import("../../state/board.js").Run} Run */
+/** @typedef {{element: HTMLElement, total: HTMLElement, cards: HTMLElement, more: HTMLElement}} Lane */
+/** @typedef {{lanes: () => import("../../state/board.js").Lanes, size: number, open: number, total: (lane: string) => number | undefined}} Shown What a board has to say of its runs. */
+
+/** @type {Record<string, string>} */
 const TITLES = { questions: "Need a person", running: "Running", waiting: "Waiting", failed: "Failed in 24 hours", ended: "Ended" };
-// What the rest of a lane is listed with.
+/** @type {Record<string, string>} What the rest of a lane is listed with. */
 const STATUS = { questions: "waiting", running: "running", waiting: "open", failed: "failed", ended: "succeeded" };
+/** @type {Record<string, number>} */
 const MOST = { questions: 40, running: 20, waiting: 20, failed: 20, ended: 40 };
 
 /** The call board: every run as a card, in lanes by state. */
 export class Board {
+  /** @type {Map<string | undefined, RunCard>} */
   #cards = new Map();
+  /** @type {Record<string, Lane>} */
   #lanes = {};
-  #rates = null;
+  /** @type {string | undefined} The run whose card shows its liveliness. */
+  #rates;
+  /** @type {string | null | undefined} */
+  #marked;
 
-  /** @param {any} given how to read the board, and what a card needs: `nameOf`, and more where it does not stand beside the conversation */
+  /** @param {{board: () => Shown, onRetry?: () => void} & import("./RunCard.js").Given} given how to read the board, and what its cards need */
   constructor({ board, onRetry, ...given }) {
-    Object.assign(this, { board, given });
+    this.board = board;
+    this.given = given;
     this.line = new LineState({ onRetry });
     this.lanes = h("div.lanes");
     this.empty = h("div.board-empty", {}, LoadingIndicator("Reading the board"));
@@ -35,7 +48,7 @@ export class Board {
     paintSoon(this.#paint);
   }
 
-  showLine(state) {
+  showLine(/** @type {import("../../state/useBoard.js").Line} */ state) {
     this.line.show(state, `${count(this.board().open)} open`);
   }
 
@@ -43,7 +56,7 @@ export class Board {
     for (const card of this.#cards.values()) if (card.run.status === "running" || !card.run.ended_at) card.tick();
   }
 
-  /** Show the liveliness of the run being watched. */
+  /** @type {(runId: string | undefined, counts: number[]) => void} Shows the liveliness of the run being watched. */
   drawRate(runId, counts) {
     if (this.#rates && this.#rates !== runId) this.#cards.get(this.#rates)?.drawRate([]);
     this.#rates = runId;
@@ -51,19 +64,19 @@ export class Board {
   }
 
   /** Mark the cards of the thread on screen. */
-  mark(threadId) {
-    this.marked = threadId;
+  mark(/** @type {string | null | undefined} */ threadId) {
+    this.#marked = threadId;
     for (const card of this.#cards.values()) card.element.classList.toggle("is-here", threadKey(card.run.thread_id, card.run.principal) === threadId);
   }
 
   /** Move the focus to the next (1) or previous (-1) card. */
-  step(by) {
-    const cards = [...this.lanes.querySelectorAll("a.run")];
-    const next = cards[Math.min(cards.length - 1, Math.max(0, cards.indexOf(document.activeElement) + by))];
+  step(/** @type {number} */ by) {
+    const /** @type {(Element | null)[]} */ cards = [...this.lanes.querySelectorAll("a.run")];
+    const next = /** @type {HTMLElement | undefined} */ (cards[Math.min(cards.length - 1, Math.max(0, cards.indexOf(document.activeElement) + by))]);
     next?.focus();
   }
 
-  #lane(name) {
+  #lane(/** @type {string} */ name) {
     const title = TITLES[name];
     const total = h("span.total");
     const cards = h("div.cards");
@@ -79,13 +92,14 @@ export class Board {
     this.lanes.hidden = !some;
     this.empty.hidden = some;
     if (!some) fill(this.empty, h("p", {}, "No runs yet."), h("p.faint", {}, "Ask an agent something, or start one from a terminal:"), h("pre", {}, "./callboard run assistant \"What is 17 * 23?\""));
-    const kept = new Set();
+    const /** @type {Set<string | undefined>} */ kept = new Set();
     for (const name of LANES) this.#fillLane(name, lanes[name], kept);
-    for (const id of this.#cards.keys()) if (!kept.has(id)) this.#drop(id);
-    this.mark(this.marked);
+    for (const [id, { element }] of this.#cards) if (!kept.has(id)) this.#cards.delete(id), element.remove();
+    this.mark(this.#marked);
     this.showLine(this.line.state);
   };
 
+  /** @type {(name: string, runs: Run[], kept: Set<string | undefined>) => void} */
   #fillLane(name, runs, kept) {
     const { element, total, cards, more } = this.#lanes[name];
     const number = this.board().total(name) ?? runs.length;
@@ -96,8 +110,8 @@ export class Board {
     let place = cards.firstElementChild;
     for (const run of shown) {
       kept.add(run.run_id);
-      const element = this.#cardOf(run).element;
-      if (element === place) place = place.nextElementSibling;
+      const { element } = this.#cardOf(run);
+      if (element === place) place = element.nextElementSibling;
       else cards.insertBefore(element, place);
     }
     more.hidden = number <= shown.length || name === "ended";
@@ -105,15 +119,10 @@ export class Board {
     say(more, `and ${count(number - shown.length)} more: ${way}`);
   }
 
-  #cardOf(run) {
+  #cardOf(/** @type {Run} */ run) {
     let card = this.#cards.get(run.run_id);
-    if (!card) this.#cards.set(run.run_id, (card = new RunCard(this.given)));
+    if (!card) this.#cards.set(run.run_id, (card = new RunCard(run, this.given)));
     card.update(run);
     return card;
-  }
-
-  #drop(id) {
-    this.#cards.get(id).element.remove();
-    this.#cards.delete(id);
   }
 }

@@ -4,7 +4,7 @@
 import { plural } from "../../dom/format.js";
 import { h, say } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
-import { whyOf } from "./RunCard.js";
+import { causeOf } from "./RunCard.js";
 import { isAsking } from "../../state/filter.js";
 import { lasting, sentenceOf } from "../../state/inbox.js";
 
@@ -28,7 +28,7 @@ export function byRun(/** @type {any[]} */ questions) {
 export function doingOf(run, questions = [], now = Date.now()) {
   if (run.status === "running") return { ...atWork(run, now), isAsked: false };
   const [question, ...others] = isAsking(run) ? questions : [];
-  if (!question) return { words: whyOf(run), left: "", isAsked: isAsking(run) };
+  if (!question) return { words: causeOf(run), left: "", isAsked: isAsking(run) };
   const words = question.kind === "unknown" ? `Did ${question.name} take effect?` : sentenceOf(question);
   const leftMs = Date.parse(question.expires_at) - now;
   return { words: others.length ? `${words}, and ${plural(others.length, "question")} more` : words, left: leftMs > 0 ? `${lasting(leftMs)} left` : "", isAsked: true };

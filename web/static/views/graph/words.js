@@ -48,7 +48,7 @@ export function summaryWords(states, story) {
   return parts.join(" · ");
 }
 
-/** @type {(type: string, state: NodeState, config: any) => string} */
+/** @type {(type: string, state: NodeState, config: WorkflowNode["config"]) => string} */
 function stateWords(type, state, config) {
   const { status, attempt = 0, startedAt = "" } = state;
   if (state.counts && status !== "ahead") return countWords(state);

@@ -1,18 +1,22 @@
+// @ts-check
 import { fill, h } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 
+/** @typedef {import("./App.js").Me} Me */
+
+/** @type {Record<string, string>} */
 const WORDS = { local: "with this installation's token", key: "with an API key", service: "with a service token", certificate: "with a client certificate" };
 
 /** Who is signed in, and sign-out; nothing where the server asks for no credential. */
 export class Account {
-  constructor({ onSignOut }) {
+  constructor(/** @type {{onSignOut: (everywhere: boolean) => void}} */ { onSignOut }) {
     this.onSignOut = onSignOut;
     this.element = h("section.account", { "aria-label": "Account", hidden: true });
   }
 
-  show(me) {
-    this.element.hidden = !me || me.credential === "none";
-    if (this.element.hidden) return;
+  show(/** @type {Me | null} */ me) {
+    if (!me || me.credential === "none") return;
+    this.element.hidden = false;
     const name = visible(me.display_name || me.principal);
     const facts = [me.tenant !== "default" && me.tenant, ...me.roles, WORDS[me.credential]].filter(Boolean);
     fill(this.element,
@@ -21,6 +25,7 @@ export class Account {
       me.credential !== "certificate" && h("p.row", {}, this.#button("Sign out", false), me.credential === "session" && this.#button("Sign out everywhere", true)));
   }
 
+  /** @type {(words: string, everywhere: boolean) => HTMLElement} */
   #button(words, everywhere) {
     return h("button.quiet", { type: "button", onclick: () => this.onSignOut(everywhere) }, words);
   }

@@ -1,3 +1,4 @@
+// @ts-check
 // The page: makes its parts and passes on what they read.
 
 import { h } from "../../dom/h.js";
@@ -23,40 +24,45 @@ import { signal } from "../../dom/live.js";
 import { TalkView } from "../talk/TalkView.js";
 import { Views } from "../views.js";
 
+/** @typedef {Awaited<ReturnType<typeof import("../../services/signIn.js").whoAmI>>} Me Who is reading. */
+/** @typedef {import("../../state/board.js").Run} Run */
+/** @typedef {import("../../state/useBoard.js").Line} Line */
+
 /** The whole page; `mount` puts it into the document and begins. */
 export class App {
-  /** `me`: who is reading, or null where the server does not say. */
-  constructor(me = null) {
+  /** `me` is null where the server does not say who is reading. */
+  constructor(/** @type {HTMLElement} */ root, /** @type {Me | null} */ me) {
+    this.root = root;
     this.me = me;
     this.history = useLocalChatHistory();
-    const definitions = this.definitions = new Definitions({ onAgents: () => this.#showAgents(), onWorkflows: () => this.#showWorkflows() });
-    this.nameOf = definitions.nameOf;
-    this.readAgents = definitions.readAgents;
-    const place = this.place = new Place(this);
+    this.definitions = new Definitions({ onAgents: () => this.#showAgents(), onWorkflows: () => this.#showWorkflows() });
+    this.nameOf = this.definitions.nameOf;
+    this.readAgents = this.definitions.readAgents;
+    const place = new Place(this);
+    this.place = place;
     this.mark = place.mark;
     this.menu = place.menu;
     this.showTitle = place.showTitle;
     this.healthLine = new HealthLine();
-    this.threads = new ThreadList({ nameOf: this.nameOf, runOf: (runId) => this.feed?.board.get(runId) });
+    this.threads = new ThreadList({ nameOf: this.nameOf, runOf: (runId) => this.feed.board.get(runId) });
     this.account = new Account({ onSignOut: this.signOut });
     this.account.show(me);
     this.over = new SessionOver({ onSignIn: this.signInAgain });
-    this.nav = new NavBar({ threads: this.threads.element, account: this.account.element, health: this.healthLine.element, onNew: () => place.tab("talk"), onTab: (tab) => place.tab(tab), onClose: () => this.menu(false), onPalette: () => showPalette(this) });
+    this.nav = new NavBar({ threads: this.threads.element, account: this.account.element, health: this.healthLine.element, onNew: () => place.tab("talk"), onTab: (tab) => place.tab(tab), onClose: () => place.menu(false), onPalette: () => showPalette(this) });
     /** The state of the board's connection. */
-    this.line = signal({ name: "connecting" });
+    this.line = signal(/** @type {Line} */ ({ name: "connecting" }));
     this.talk = new TalkView(this);
     this.views = new Views(this);
     this.board = new Board({ board: () => this.feed.board, nameOf: this.nameOf, onRetry: () => this.feed.hurry() });
-  }
-
-  mount(root) {
-    root.replaceChildren(h("a.skip", { href: "#view", onclick: (event) => this.#skip(event) }, "Skip to the content"), this.nav.element, this.nav.shade, this.talk.element, this.board.element, this.views.element, this.nav.tabs, this.over.element);
-    this.root = root;
     this.feed = useBoard({ onRuns: this.noteRuns, onLine: boardLine(this) });
     this.health = useHealth((health) => this.healthLine.show(health));
-    this.replaceRoute = followAddress(this.place.go);
+  }
+
+  mount() {
+    this.root.replaceChildren(h("a.skip", { href: "#view", onclick: (/** @type {Event} */ event) => this.#skip(event) }, "Skip to the content"), this.nav.element, this.nav.shade, this.talk.element, this.board.element, this.views.element, this.nav.tabs, this.over.element);
+    followAddress(this.place.go);
     this.feed.start();
-    this.definitions.readAgents();
+    this.readAgents();
     this.definitions.readWorkflows();
     this.threads.read();
     useTicker(() => this.#tick());
@@ -74,19 +80,19 @@ export class App {
   }
 
   /** End the session, or all of this person's; a key is forgotten. */
-  signOut = async (everywhere) => {
+  signOut = async (/** @type {boolean} */ everywhere) => {
     try {
-      leave(this.me.credential === "session" ? await signOut(everywhere) : "");
-    } catch (error) {
+      leave(this.me?.credential === "session" ? await signOut(everywhere) : "");
+    } catch (/** @type {any} */ error) {
       if (error.status === 401) leave();
       else this.over.fail(error);
     }
   };
 
   /** Go to the sign-in and come back; what is typed is kept as a draft. */
-  signInAgain = () => (this.me?.credential === "session" ? beginSignIn().catch((error) => this.over.fail(error)) : location.reload());
+  signInAgain = () => (this.me?.credential === "session" ? beginSignIn().catch((/** @type {unknown} */ error) => this.over.fail(error)) : location.reload());
 
-  noteRuns = (runs, isSnapshot) => {
+  noteRuns = (/** @type {Run[]} */ runs, /** @type {boolean} */ isSnapshot) => {
     this.board.update();
     this.threads.update();
     for (const run of runs) this.talk.conversation.noteRun(run);
@@ -97,6 +103,11 @@ export class App {
     this.health.curious = waiting.some((run) => run.status === "queued");
     if (runs.length && !isSnapshot) this.threadsSoon();
   };
+
+  /** Change the address to another one of what is shown. */
+  replaceRoute(/** @type {string} */ hash) {
+    history.replaceState(null, "", hash);
+  }
 
   /** Read the threads again shortly: one of them has news. */
   threadsSoon() {
@@ -119,7 +130,7 @@ export class App {
     this.board.tick();
   }
 
-  #skip(event) {
+  #skip(/** @type {Event} */ event) {
     event.preventDefault();
     if (document.body.dataset.page === "talk") this.talk.composer.focus();
     else this.views.element.focus();

@@ -1,6 +1,9 @@
+// @ts-check
 import { fill, h, say } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 import { fleetOf, fleetWords, isStarting } from "../../state/fleet.js";
+
+/** @typedef {ReturnType<typeof fleetOf>} Fleet */
 
 /** The state of the system in one line; problems come first. */
 export class HealthLine {
@@ -11,7 +14,7 @@ export class HealthLine {
   }
 
   /** Show what the server says of itself; `null` when it says nothing, with the reason `gone`. */
-  show(health, gone = "server does not answer") {
+  show(/** @type {any} */ health, gone = "server does not answer") {
     const fleet = fleetOf(health);
     const trouble = health === null ? [gone] : troubles(health, fleet);
     const isLate = /^observer /.test(trouble[0]); // and nothing worse, which would stand before it
@@ -22,14 +25,15 @@ export class HealthLine {
   }
 }
 
-function sentence(trouble) {
+function sentence(/** @type {string[]} */ trouble) {
   return `${capital(trouble.join(" · "))}.`;
 }
 
-function capital(words) {
+function capital(/** @type {string} */ words) {
   return words[0].toUpperCase() + words.slice(1);
 }
 
+/** @type {(health: any, fleet: Fleet) => string[]} */
 function troubles(health, fleet) {
   const parts = [["redis", "Redis"], ["database", "database"]].filter(([key]) => isBad(health[key])).map(([, name]) => `${name} does not answer`);
   if (fleet.alive === 0 && !isStarting(fleet)) parts.push(fleetWords(fleet));
@@ -38,7 +42,7 @@ function troubles(health, fleet) {
 }
 
 // An observer is late where people wait for what it delivers; runs do not wait for it.
-function lateObserver(observer) {
+function lateObserver(/** @type {any} */ observer) {
   if (!observer?.is_late) return [];
   const { name, state, behind_s, dead_letters } = observer;
   const behind = behind_s && `${behind_s < 90 ? `${Math.round(behind_s)} s` : `${Math.round(behind_s / 60)} min`} behind`;
@@ -47,8 +51,8 @@ function lateObserver(observer) {
 }
 
 // What the server names to those who may know of machines. A key that no worker has does not degrade it.
-function causes({ detail, redis, workers, missing_keys: keys = {} }) {
-  const uneven = Object.entries(keys).filter(([, entry]) => entry.workers < workers);
+function causes(/** @type {any} */ { detail, redis, workers, missing_keys: keys = {} }) {
+  const uneven = /** @type {[string, any][]} */ (Object.entries(keys)).filter(([, entry]) => entry.workers < workers);
   return [
     detail && sentence([detail.replace(/\.$/, "")]),
     isBad(redis) && sentence([`Redis: ${redis.replaceAll("_", " ")}`]),
@@ -57,10 +61,10 @@ function causes({ detail, redis, workers, missing_keys: keys = {} }) {
 }
 
 // `none` is a Redis that is not needed: everything runs in one process.
-function isBad(part) {
+function isBad(/** @type {string | null | undefined} */ part) {
   return part !== undefined && part !== null && !/^(ok|none)$/.test(part);
 }
 
-function isFine(status) {
+function isFine(/** @type {string | undefined} */ status) {
   return status === undefined || status === "ok";
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // The question that a link is for, over the page: opening shows it, and only an answer uses the link up.
 
 import { fill, h } from "../../dom/h.js";
@@ -9,6 +10,7 @@ import { errorWords } from "../../state/words.js";
 import { ConfirmInline } from "../story/ConfirmInline.js";
 import { Notice } from "../../ui/Notice.js";
 
+/** @type {Record<string, string>} */
 const TITLES = { link_not_yours: "This link is another person's", link_over: "This link is over", link_unknown: "There is no such link" };
 
 /** Shows the question of a link to its person, or why the link is not valid. */
@@ -20,7 +22,7 @@ export class LinkView {
   }
 
   /** Show the question that the link with this token is for; without a token show nothing. */
-  async open(token) {
+  async open(/** @type {string | undefined} */ token) {
     this.#token = token ?? "";
     this.element.hidden = !token;
     if (!token) return;
@@ -28,11 +30,12 @@ export class LinkView {
     try {
       const asked = await openLink(token);
       if (this.#token === token) this.#show(asked, token);
-    } catch (error) {
+    } catch (/** @type {any} */ error) {
       if (this.#token === token) this.#put(TITLES[error.code] ?? "The link cannot be opened", Notice({ text: errorWords(error), code: error.code }));
     }
   }
 
+  /** @type {(asked: any, token: string) => void} */
   #show(asked, token) {
     const card = new ConfirmInline({ run_id: asked.run_id, principal: asked.principal }, undefined, { send: sendByLink(token) });
     const { kind, input_schema: schema, ...fields } = asked;
@@ -42,7 +45,7 @@ export class LinkView {
     this.#put("A question for you", h("p", {}, `${visible(asked.agent)} asks it in ${whose}. The link is valid for one answer.`), card.element, h("p", {}, h("a.link", { href: conversation }, "Open the conversation")));
   }
 
-  #put(title, ...children) {
+  #put(/** @type {string} */ title, /** @type {HTMLElement[]} */ ...children) {
     fill(this.element, h("div.link-card", {}, h("p.brand", {}, "Callboard"), h("h1", { id: "link-title" }, title), children, h("p", {}, h("a.link", { href: "#/" }, "To the page"))));
     this.element.focus();
   }

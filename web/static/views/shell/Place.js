@@ -1,25 +1,29 @@
+// @ts-check
 // The place that the page shows: the conversation or a view, as the address says.
 
 import { PLACES } from "../../router.js";
+
+/** @typedef {import("./LinkView.js").LinkView} LinkView */
 
 /** What the window is called where a view has no heading yet. */
 const NAME = "Callboard";
 
 /** Shows the place of a route, and marks in the rail, the threads and the board what is shown. */
 export class Place {
-  #link = null;
+  /** @type {Promise<LinkView> | undefined} */
+  #link;
   #name = "";
 
-  constructor(app) {
+  constructor(/** @type {import("./App.js").App} */ app) {
     this.app = app;
   }
 
-  go = (route) => {
+  go = (/** @type {import("../../router.js").Route} */ route) => {
     const { talk, views } = this.app;
     const wasElsewhere = document.body.dataset.page !== "talk"; // then no field takes the focus, so that plain keys work further
     const isView = views.has(route.name);
     document.body.dataset.page = isView ? "view" : "talk";
-    for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close(); // it was about another place
+    for (const dialog of document.querySelectorAll("dialog")) dialog.close(); // it was about another place
     if (isView) views.show(route).then(this.showTitle);
     else views.hide();
     this.#name = route.name === "run" ? "board" : route.name;
@@ -32,7 +36,7 @@ export class Place {
   };
 
   /** Show a tab of the page on a phone; `byHand`, the address follows. */
-  tab(tab, byHand = true) {
+  tab(/** @type {string} */ tab, byHand = true) {
     document.body.dataset.tab = tab;
     if (byHand && tab in PLACES) location.hash = PLACES[tab][0];
     if (byHand && tab === "talk" && document.body.dataset.page !== "talk") location.hash = this.app.talk.hash;
@@ -56,13 +60,13 @@ export class Place {
   };
 
   /** Open or close the rail where it lies over the page. */
-  menu = (open) => {
+  menu = (/** @type {boolean} */ open) => {
     document.body.classList.toggle("has-menu", open);
     if (open) this.app.threads.search.focus();
   };
 
   // Few readers come by a link: its view is not part of the first load.
-  async #showLink(token) {
+  async #showLink(/** @type {string | undefined} */ token) {
     if (!token && !this.#link) return;
     this.#link ??= import("./LinkView.js").then(({ LinkView }) => {
       const view = new LinkView();

@@ -1,6 +1,10 @@
+// @ts-check
 // The connection of the board: what the page says of it, and what it reads again once the server is back.
 
-/** Return what takes the states of the board's connection. */
+/** @typedef {import("./App.js").App} App */
+/** @typedef {import("../../state/useBoard.js").Line} Line */
+
+/** @type {(app: App) => (state: Line) => void} Returns what takes the states of the board's connection. */
 export function boardLine(app) {
   let wasDown = false;
   return (state) => {
@@ -17,12 +21,13 @@ export function boardLine(app) {
   };
 }
 
+/** @type {(app: App, error: any) => void} */
 function refused({ health, over }, error) {
   health.ask(); // the server answers, and the health line may say otherwise
   if (error?.status === 401) over.show();
 }
 
-function readAgain({ health, definitions, threads, talk }) {
+function readAgain(/** @type {App} */ { health, definitions, threads, talk }) {
   health.ask();
   definitions.readAgents();
   definitions.readWorkflows();

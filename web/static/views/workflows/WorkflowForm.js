@@ -1,3 +1,4 @@
+// @ts-check
 // What a workflow needs to start: a field for each property of its input.
 
 import { h } from "../../dom/h.js";
@@ -11,14 +12,15 @@ export class WorkflowForm {
   #input = "";
   #key = "";
 
-  constructor(workflow, onStarted) {
-    Object.assign(this, { workflow, onStarted });
+  constructor(/** @type {{id: string, input?: any}} */ workflow, /** @type {(run: {run_id: string, thread_id: string}) => void} */ onStarted) {
+    this.workflow = workflow;
+    this.onStarted = onStarted;
     this.problem = h("div", { role: "alert" });
-    this.form = new Form({ form: workflow.input ?? {}, words: ["Start"], onAnswer: (input) => this.#start(input) });
+    this.form = new Form({ form: workflow.input ?? {}, words: ["Start"], onAnswer: (/** @type {any} */ input) => this.#start(input) });
     this.element = h("div.workflow-start", {}, this.form.element, this.problem);
   }
 
-  async #start(input) {
+  async #start(/** @type {any} */ input) {
     // The same input sent again is the same request, so that a lost reply starts nothing twice.
     const text = JSON.stringify(input);
     if (this.#input !== text) this.#key = newKey();
@@ -26,15 +28,15 @@ export class WorkflowForm {
     this.#busy(true);
     try {
       this.onStarted(await startWorkflow(this.workflow.id, input, this.#key));
-    } catch (error) {
+    } catch (/** @type {any} */ error) {
       this.problem.replaceChildren(Notice({ title: "Not started", text: errorWords(error), code: error.code }));
     } finally {
       this.#busy(false);
     }
   }
 
-  #busy(on) {
+  #busy(/** @type {boolean} */ on) {
     this.element.setAttribute("aria-busy", String(on));
-    this.element.querySelector("[type=submit]").disabled = on;
+    /** @type {HTMLButtonElement} */ (this.element.querySelector("[type=submit]")).disabled = on;
   }
 }
