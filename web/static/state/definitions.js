@@ -4,13 +4,16 @@
 import { listAgents, listWorkflows } from "../services/api.js";
 import { labelOf } from "./agents.js";
 
-/** @typedef {{agents: any[] | null, workflows: any[], problems: any[], error: any}} Catalogue The agents, null before they are read, the workflows, and what is wrong with either. */
+/** @import { Agents, Workflows } from "../../../clients/typescript/src/types.js" */
+/** @typedef {(id?: string, given?: string) => string} NameOf Returns the name people know an agent or a workflow by; `given` is the one that an event gave. */
+/** @typedef {{agents: Agents["agents"] | null, workflows: Workflows["workflows"], problems: Agents["problems"], error: any}} Catalogue The agents, null before they are read, the workflows, and what is wrong with either. */
 
 /** Reads them; `onAgents` is called after each attempt, `onWorkflows` where there are any. */
 export class Definitions {
-  /** @type {{agents: any[] | null, problems: any[]}} */
+  /** @type {Pick<Catalogue, "agents" | "problems">} */
   #found = { agents: null, problems: [] };
-  #flows = { workflows: /** @type {any[]} */ ([]), problems: /** @type {any[]} */ ([]) };
+  /** @type {Workflows} */
+  #flows = { workflows: [], problems: [] };
   /** @type {any} */
   #error;
 
@@ -25,7 +28,7 @@ export class Definitions {
     return { agents, workflows: this.#flows.workflows, problems: [...problems, ...this.#flows.problems], error: agents ? null : this.#error };
   }
 
-  /** @type {import("./markdown.js").NameOf} Returns the name people know an agent or a workflow by. */
+  /** @type {NameOf} */
   nameOf = (id, given) => labelOf([...(this.#found.agents ?? []), ...this.#flows.workflows], id, given);
 
   readAgents = async () => {

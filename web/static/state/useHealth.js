@@ -2,12 +2,14 @@
 import { getHealth } from "../services/api.js";
 import { fleetOf } from "./fleet.js";
 
+/** @import { Health } from "../../../clients/typescript/src/types.js" */
+
 const CALM_MS = 20_000;
 const CURIOUS_MS = 4000;
 const STARTING_MS = 1000;
 
 /** Ask the server how it is, now and then; `onHealth` gets each answer, or null. Returns {ask, curious, fleet}. */
-export function useHealth(/** @type {(health: any) => void} */ onHealth) {
+export function useHealth(/** @type {(health: Health | null) => void} */ onHealth) {
   const state = { curious: false, fleet: fleetOf(null) };
   let timer = 0;
   async function ask() {

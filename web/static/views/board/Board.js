@@ -9,6 +9,7 @@ import { LoadingIndicator } from "../../ui/LoadingIndicator.js";
 import { RunCard } from "./RunCard.js";
 
 /** @typedef {import("../../state/board.js").Run} Run */
+/** @typedef {import("../../state/useBoard.js").Line} Line */
 /** @typedef {{element: HTMLElement, total: HTMLElement, cards: HTMLElement, more: HTMLElement}} Lane */
 /** @typedef {{lanes: () => import("../../state/board.js").Lanes, size: number, open: number, total: (lane: string) => number | undefined}} Shown What a board has to say of its runs. */
 
@@ -29,6 +30,8 @@ export class Board {
   #rates;
   /** @type {string | null | undefined} */
   #marked;
+  /** @type {Line} */
+  #state = { name: "connecting" };
 
   /** @param {{board: () => Shown, onRetry?: () => void} & import("./RunCard.js").Given} given how to read the board, and what its cards need */
   constructor({ board, onRetry, ...given }) {
@@ -48,7 +51,8 @@ export class Board {
     paintSoon(this.#paint);
   }
 
-  showLine(/** @type {import("../../state/useBoard.js").Line} */ state) {
+  showLine(/** @type {Line} */ state) {
+    this.#state = state;
     this.line.show(state, `${count(this.board().open)} open`);
   }
 
@@ -96,7 +100,7 @@ export class Board {
     for (const name of LANES) this.#fillLane(name, lanes[name], kept);
     for (const [id, { element }] of this.#cards) if (!kept.has(id)) this.#cards.delete(id), element.remove();
     this.mark(this.#marked);
-    this.showLine(this.line.state);
+    this.showLine(this.#state);
   };
 
   /** @type {(name: string, runs: Run[], kept: Set<string | undefined>) => void} */

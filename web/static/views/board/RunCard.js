@@ -8,7 +8,7 @@ import { stateWords } from "../../state/words.js";
 import { sentence } from "../../ui/Notice.js";
 
 /** @typedef {import("../../state/board.js").Run} Run */
-/** @typedef {{nameOf: import("../../state/markdown.js").NameOf, wordsOf?: (run: Run) => string, hrefOf?: (run: Run) => string}} Given More than names where a card does not stand beside the conversation. */
+/** @typedef {{nameOf: import("../../state/definitions.js").NameOf, wordsOf?: (run: Run) => string, hrefOf?: (run: Run) => string}} Given More than names where a card does not stand beside the conversation. */
 
 /** What to type, in the sentences of a wait: a card has no room for it, and the run's own page shows it. */
 const COMMAND = / \(`[^`]*`\)/g;

@@ -3,6 +3,7 @@ import { fill, h, say } from "../../dom/h.js";
 import { visible } from "../../dom/visible.js";
 import { fleetOf, fleetWords, isStarting } from "../../state/fleet.js";
 
+/** @import { Health } from "../../../../clients/typescript/src/types.js" */
 /** @typedef {ReturnType<typeof fleetOf>} Fleet */
 
 /** The state of the system in one line; problems come first. */
@@ -14,7 +15,7 @@ export class HealthLine {
   }
 
   /** Show what the server says of itself; `null` when it says nothing, with the reason `gone`. */
-  show(/** @type {any} */ health, gone = "server does not answer") {
+  show(/** @type {Health | null} */ health, gone = "server does not answer") {
     const fleet = fleetOf(health);
     const trouble = health === null ? [gone] : troubles(health, fleet);
     const isLate = /^observer /.test(trouble[0]); // and nothing worse, which would stand before it
@@ -33,16 +34,16 @@ function capital(/** @type {string} */ words) {
   return words[0].toUpperCase() + words.slice(1);
 }
 
-/** @type {(health: any, fleet: Fleet) => string[]} */
+/** @type {(health: Health, fleet: Fleet) => string[]} */
 function troubles(health, fleet) {
-  const parts = [["redis", "Redis"], ["database", "database"]].filter(([key]) => isBad(health[key])).map(([, name]) => `${name} does not answer`);
+  const parts = [[health.redis, "Redis"], [health.database, "database"]].filter(([part]) => isBad(part)).map(([, name]) => `${name} does not answer`);
   if (fleet.alive === 0 && !isStarting(fleet)) parts.push(fleetWords(fleet));
   parts.push(...lateObserver(health.slowest_observer));
   return parts.length || isFine(health.status) || isStarting(fleet) ? parts : [`health: ${health.status ?? "unknown"}`];
 }
 
 // An observer is late where people wait for what it delivers; runs do not wait for it.
-function lateObserver(/** @type {any} */ observer) {
+function lateObserver(/** @type {Health["slowest_observer"]} */ observer) {
   if (!observer?.is_late) return [];
   const { name, state, behind_s, dead_letters } = observer;
   const behind = behind_s && `${behind_s < 90 ? `${Math.round(behind_s)} s` : `${Math.round(behind_s / 60)} min`} behind`;
@@ -51,8 +52,8 @@ function lateObserver(/** @type {any} */ observer) {
 }
 
 // What the server names to those who may know of machines. A key that no worker has does not degrade it.
-function causes(/** @type {any} */ { detail, redis, workers, missing_keys: keys = {} }) {
-  const uneven = /** @type {[string, any][]} */ (Object.entries(keys)).filter(([, entry]) => entry.workers < workers);
+function causes(/** @type {Partial<Health>} */ { detail, redis, workers = 0, missing_keys: keys = {} }) {
+  const uneven = Object.entries(keys).filter(([, entry]) => entry.workers < workers);
   return [
     detail && sentence([detail.replace(/\.$/, "")]),
     isBad(redis) && sentence([`Redis: ${redis.replaceAll("_", " ")}`]),
@@ -61,7 +62,8 @@ function causes(/** @type {any} */ { detail, redis, workers, missing_keys: keys 
 }
 
 // `none` is a Redis that is not needed: everything runs in one process.
-function isBad(/** @type {string | null | undefined} */ part) {
+/** @type {(part: string | null | undefined) => part is string} */
+function isBad(part) {
   return part !== undefined && part !== null && !/^(ok|none)$/.test(part);
 }
 

@@ -27,7 +27,7 @@ export class ThreadList {
   #shown = "";
   #timer = 0;
 
-  constructor(/** @type {{nameOf: import("../../state/markdown.js").NameOf, runOf: (runId: string) => {status: string, reason?: string} | undefined}} */ { nameOf, runOf }) {
+  constructor(/** @type {{nameOf: import("../../state/definitions.js").NameOf, runOf: (runId: string) => {status: string, reason?: string} | undefined}} */ { nameOf, runOf }) {
     this.nameOf = nameOf;
     this.runOf = runOf;
     this.search = h("input.search", { type: "search", placeholder: "Search threads", "aria-label": "Search threads", oninput: () => this.readSoon(SEARCH_PAUSE_MS) });
