@@ -20,6 +20,11 @@ const STATUS = { questions: "waiting", running: "running", waiting: "open", fail
 /** @type {Record<string, number>} */
 const MOST = { questions: 40, running: 20, waiting: 20, failed: 20, ended: 40 };
 
+/** Return what is said where there are no runs: how to start one. */
+export function noRuns() {
+  return [h("p", {}, "No runs yet."), h("p.faint", {}, "Ask an agent something, or start one from a terminal:"), h("pre", {}, "./callboard run assistant \"What is 17 * 23?\"")];
+}
+
 /** The call board: every run as a card, in lanes by state. */
 export class Board {
   /** @type {Map<string | undefined, RunCard>} */
@@ -95,7 +100,7 @@ export class Board {
     const some = this.board().size > 0;
     this.lanes.hidden = !some;
     this.empty.hidden = some;
-    if (!some) fill(this.empty, h("p", {}, "No runs yet."), h("p.faint", {}, "Ask an agent something, or start one from a terminal:"), h("pre", {}, "./callboard run assistant \"What is 17 * 23?\""));
+    if (!some) fill(this.empty, noRuns());
     const /** @type {Set<string | undefined>} */ kept = new Set();
     for (const name of LANES) this.#fillLane(name, lanes[name], kept);
     for (const [id, { element }] of this.#cards) if (!kept.has(id)) this.#cards.delete(id), element.remove();

@@ -1,7 +1,7 @@
 // @ts-check
 // The board: every run that is on, by what to do about it; or the runs that a filter names.
 
-import { Board } from "./Board.js";
+import { Board, noRuns } from "./Board.js";
 import { LineState } from "../../ui/LineState.js";
 import { Notice } from "../../ui/Notice.js";
 import { fill, h } from "../../dom/h.js";
@@ -129,5 +129,5 @@ function showNote(note, { isEmpty, list, problems, app }) {
   else if (!isEmpty) fill(note);
   else if (list?.isLoading || app.line.value.name === "connecting") fill(note, h("p.faint", {}, "Reading the runs"));
   else if (list) fill(note, h("p", {}, "No run fits this filter."), everything());
-  else fill(note, h("p", {}, "No runs yet."), h("p.faint", {}, "Ask an agent something, or start one from a terminal:"), h("pre", {}, "./callboard run assistant \"What is 17 * 23?\""));
+  else fill(note, noRuns());
 }
