@@ -18,7 +18,7 @@ export function graphOfCalls(places) {
 
 /** Return the name of what was called. */
 function nameOf(/** @type {string} */ place) {
-  return place.replace(/^(.*\/)?(\d+\.)?/s, "");
+  return place.slice(place.lastIndexOf("/") + 1).replace(/^\d+\./, "");
 }
 
 // What stands for one number each: a call, or the branches of those that were made at once.
