@@ -48,7 +48,7 @@ class SecurityContextShown(Answer):
 
 
 class CurrentStep(Answer):
-    """The call or node that a run is at; of several at a time the one that began first."""
+    """The call or node that a run is at; of several at a time the last one."""
 
     kind: str
     """``model``, ``tool`` or another kind of a step."""
@@ -56,7 +56,8 @@ class CurrentStep(Answer):
     """Of the model or the tool; of a node its type."""
     node: Maybe[str] = None
     """Of a workflow: the path of the node."""
-    started_at: str
+    started_at: Maybe[str] = None
+    """Absent where it was begun again, or waited for a person first: when it began then is not recorded."""
 
 
 class RunSummary(Answer):
@@ -112,7 +113,7 @@ class RunSummary(Answer):
     steps: Maybe[int] = None
     """How many calls of models and tools it has made."""
     current_step: Maybe[CurrentStep] = None
-    """Where it is, while it runs; absent between two steps."""
+    """Where it is, while it runs; absent between two steps, and where its last 32 steps have ended."""
     usage: Maybe[dict[str, int]] = None
     """Tokens by kind."""
     cost_usd: Maybe[float] = None

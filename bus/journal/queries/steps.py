@@ -137,19 +137,22 @@ def _sentence(result: Any) -> str | None:
 # --- what runs do at this moment --------------------------------------------------------------------
 
 LATEST_STEPS = 32
-"""Steps of a run among which those that are not done are looked for: a run has thousands, and few at a time."""
+"""Steps of a run among which its open ones are looked for: it has thousands of steps, and few open ones."""
 _NEWEST = select(runs.c.id, select(func.max(steps.c.number)).where(steps.c.run_id == runs.c.id).label("number"))
 _NEWEST_OF = _NEWEST.where(runs.c.id.in_(bindparam("runs_", expanding=True))).subquery()
 _CURRENT = (
-    select(*steps.c["run_id", "kind", "name", "node", "started_ms"])
+    select(*steps.c["run_id", "kind", "name", "node", "attempt", "started_ms"])
     .join(_NEWEST_OF, and_(steps.c.run_id == _NEWEST_OF.c.id, steps.c.number > _NEWEST_OF.c.number - LATEST_STEPS))
     .where(steps.c.status == "started")
-    .order_by(steps.c.number.desc())
+    .order_by(steps.c.number)
 )
 
 
 def current_steps(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the call or node that each run is at: of several the one that began first. Some runs are at none."""
+    """Return the call or node that each run is at: of several open ones the last, which is an item, not its loop.
+
+    Runs without an open step among their latest ones are left out.
+    """
     if not run_ids:
         return {}
     rows = connection.execute(_CURRENT, {"runs_": run_ids})
@@ -157,7 +160,9 @@ def current_steps(connection: Connection, run_ids: Sequence[str]) -> dict[str, d
 
 
 def _at(row: Any) -> dict[str, Any]:
-    return present({"kind": row.kind, "name": row.name, "node": row.node, "started_at": stamp(row.started_ms)})
+    # A later attempt keeps the time of the first one: it would be that of a wait for a person, too.
+    started_at = stamp(row.started_ms) if row.attempt == 1 else None
+    return present({"kind": row.kind, "name": row.name, "node": row.node, "started_at": started_at})
 
 
 # --- calls with their spans -------------------------------------------------------------------------

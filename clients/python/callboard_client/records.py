@@ -230,7 +230,7 @@ class Run(Record):
     worker_id: str | None = None
     """The worker that works on it, as ``workers()`` names it."""
     current_step: Mapping[str, Any] | None = None
-    """The call or node that it is at while it runs: its ``kind``, its ``name``, and when it began."""
+    """The call or node that it is at while it runs: ``kind``, ``name``, of a workflow ``node``; ``started_at``."""
     why: str | None = None
     """What an open run waits for, where this was asked for."""
 

@@ -450,7 +450,7 @@ export interface components {
          * @enum {string}
          */
         CredentialKind: "key" | "service" | "session" | "certificate" | "webhook" | "local" | "none";
-        /** @description The call or node that a run is at; of several at a time the one that began first. */
+        /** @description The call or node that a run is at; of several at a time the last one. */
         CurrentStep: {
             /** @description ``model``, ``tool`` or another kind of a step. */
             kind: string;
@@ -458,7 +458,8 @@ export interface components {
             name: string;
             /** @description Of a workflow: the path of the node. */
             node?: string;
-            started_at: string;
+            /** @description Absent where it was begun again, or waited for a person first: when it began then is not recorded. */
+            started_at?: string;
         };
         /** @description A person's answer. */
         Decide: {
@@ -1094,7 +1095,7 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
-            /** @description Where it is, while it runs; absent between two steps. */
+            /** @description Where it is, while it runs; absent between two steps, and where its last 32 steps have ended. */
             current_step?: components["schemas"]["CurrentStep"];
             /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
             definition?: string;
@@ -1956,7 +1957,7 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
-            /** @description Where it is, while it runs; absent between two steps. */
+            /** @description Where it is, while it runs; absent between two steps, and where its last 32 steps have ended. */
             current_step?: components["schemas"]["CurrentStep"];
             /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
             definition?: string;
@@ -2124,7 +2125,7 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
-            /** @description Where it is, while it runs; absent between two steps. */
+            /** @description Where it is, while it runs; absent between two steps, and where its last 32 steps have ended. */
             current_step?: components["schemas"]["CurrentStep"];
             /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
             definition?: string;

@@ -26,6 +26,7 @@ DOING = """
   const now = Date.parse("2026-01-02T00:02:00Z");
   return argument.map((run) => doingOf({ status: "running", ...run }, [], now)).map(({ words, left }) => [words, left]);
 """
+UNDOING = ("undoes items/3/charge", "undoes what it did")
 RATES = """
   const { rateBars } = await import(`${page}/state/timeline.js`);
   return rateBars(new Map(argument), [{ from: 0, to: 10_000, share: 1, isFolded: false }], 10);
@@ -54,17 +55,19 @@ def test_speed_is_counted_from_the_first_token_and_sums_need_every_cost(module: 
 
 def test_a_running_row_says_where_the_run_is_and_for_how_long(module: Module) -> None:
     began = {"started_at": "2026-01-02T00:01:18Z"}
-    at = [{"kind": "tool", "name": "run_tests"}, {"kind": "model", "name": "m"}, {"name": "AGENT", "node": "items/3"}]
-
-    rows = module(DOING, [*({"current_step": step | began} for step in at), {"steps": 1}, {}])
-
-    assert rows == [
-        ["run_tests", "42 s"],
-        ["model m", "42 s"],
-        ["items/3", "42 s"],
-        ["1 call so far", ""],
-        ["its first call", ""],
+    at = [
+        {"kind": "tool", "name": "run_tests"},
+        {"kind": "model", "name": "m"},
+        {"kind": "model", "name": "m", "node": "items/3"},
+        {"kind": "node", "name": "CAPABILITY", "node": "items/3/charge~compensate"},
+        {"kind": "node", "name": "SAGA", "node": "~saga"},
     ]
+
+    running = [{"current_step": step | began} for step in at]
+    rows = module(DOING, [*running, {"current_step": at[0]}, {"steps": 1}, {}])
+
+    assert rows[:-3] == [[words, "42 s"] for words in ("run_tests", "model m", "items/3", *UNDOING)]
+    assert rows[-3:] == [["run_tests", ""], ["1 call so far", ""], ["its first call", ""]]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from bus.journal.paging import PAGE_BYTES
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.steps import LATEST_STEPS
 from bus.journal.records.definition_store import keep_content
-from bus.journal.records.steps import StepEnded, StepStarted
+from bus.journal.records.steps import StepEnded, StepStarted, restart_steps
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states.release import DRAINED
 from bus.payloads import ToolResultPayload
@@ -127,14 +127,17 @@ def test_the_steps_and_the_definition_of_a_foreign_run_are_unknown(harness: Jour
             runs.steps(stranger, owner.lease.run_id)
 
 
-def test_a_running_run_says_which_of_its_open_steps_began_first(harness: JournalHarness) -> None:
+def test_a_running_run_says_which_of_its_open_steps_is_the_last(harness: JournalHarness) -> None:
     owner = harness.own()
     runs, run_id = Runs(harness.database), owner.lease.run_id
     between = runs.get(ME, run_id)
-    for index in range(LATEST_STEPS - 2):
-        add(owner, "tool", f"earlier_{index}")
-    begin(owner, "first", "tool", "run_tests")
+    begin(owner, "loop", "node", "FOR_EACH", "items")
+    looping = runs.get(ME, run_id)
+    for index in range(LATEST_STEPS):
+        add(owner, "item", "items", f"items/{index}")
+    beyond = runs.get(ME, run_id)
     begin(owner, "second", "node", "TRANSFORM", "items/3")
+    begin(owner, "first", "tool", "run_tests")
 
     whole, listed, boarded = runs.get(ME, run_id), runs.newest(ME)[0], runs.board(ME).runs[0]
     page, _ = runs.page(ME)
@@ -143,6 +146,8 @@ def test_a_running_run_says_which_of_its_open_steps_began_first(harness: Journal
     commit(owner, release=DRAINED)
 
     assert "current_step" not in between
+    assert looping["current_step"]["node"] == "items"
+    assert "current_step" not in beyond
     (current,) = {
         (step["kind"], step["name"]) for step in (run["current_step"] for run in (whole, listed, boarded, *page))
     }
@@ -156,7 +161,22 @@ def test_a_running_run_says_which_of_its_open_steps_began_first(harness: Journal
     assert "current_step" not in runs.get(ME, run_id)
 
 
-def begin(owner: Owner, step_id: str, kind: str, name: str, node: str | None = None) -> None:
+def test_of_a_step_that_is_begun_again_the_time_is_not_said(harness: JournalHarness) -> None:
+    owner = harness.own()
+    begin(owner, "asked", "tool", "send_mail", status="planned")
+    commit(owner, release=DRAINED)
+    again = harness.own(owner.lease.run_id, "own_2")
+    with harness.database.write() as connection:
+        restart_steps(connection, again.lease.fence, ["asked"])
+
+    run = Runs(harness.database).get(ME, owner.lease.run_id)
+
+    assert run["current_step"] == {"kind": "tool", "name": "send_mail"}, "it may have waited for a person for hours"
+
+
+def begin(owner: Owner, step_id: str, kind: str, name: str, node: str | None = None, status: str = "started") -> None:
     """Begin a step that stays open."""
-    step = StepStarted(id=step_id, kind=kind, name=name, node=node, arguments_digest="", idempotency_key="k")
+    step = StepStarted(
+        id=step_id, kind=kind, name=name, node=node, status=status, arguments_digest="", idempotency_key="k"
+    )
     commit(owner, started=[step])

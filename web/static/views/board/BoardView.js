@@ -108,7 +108,7 @@ function runsOf(board, { given, group, problems, nameOf }) {
 function lanesBeside(app, { isShown, runs, isWhole, clock, wordsOf }) {
   const { board } = app.feed;
   const shown = () => ({ lanes: () => lanesOf(runs()), size: runs().length, open: 0, total: (/** @type {string} */ name) => (isWhole() ? board.total(name) : undefined) });
-  const words = (/** @type {any} */ run) => [wordsOf(run).words, wordsOf(run).left].filter(Boolean).join(" · ");
+  const words = (/** @type {any} */ run) => [wordsOf(run).words, run.status === "running" ? "" : wordsOf(run).left].filter(Boolean).join(" · "); // a running card has a clock
   const cards = new Board({ board: shown, nameOf: app.nameOf, wordsOf: words, hrefOf: (/** @type {any} */ { run_id: runId }) => addressOf("/run/:runId", { runId }) });
   for (const heading of cards.lanes.querySelectorAll("h3")) heading.ariaLevel = "2";
   watch(() => {

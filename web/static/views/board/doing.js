@@ -37,8 +37,14 @@ export function doingOf(run, questions = [], now = Date.now()) {
 /** @type {(run: any, now: number) => {words: string, left: string}} */
 function atWork({ current_step: step, steps }, now) {
   if (!step) return { words: steps ? `${plural(steps, "call")} so far` : "its first call", left: "" };
-  const name = step.node ?? step.name;
-  return { words: step.kind === "model" ? `model ${name}` : name, left: lasting(now - Date.parse(step.started_at)) };
+  return { words: wordsOf(step), left: step.started_at ? lasting(now - Date.parse(step.started_at)) : "" };
+}
+
+/** @type {(step: {kind: string, name: string, node?: string}) => string} The path of a node says what it undoes. */
+function wordsOf({ kind, name, node }) {
+  if (node === undefined) return kind === "model" ? `model ${name}` : name;
+  const [path, undoing] = node.split(/\/?~/);
+  return undoing ? `undoes ${path || "what it did"}` : path;
 }
 
 /** @type {(cell: HTMLElement, doing: Doing) => void} Shows it: where there is no room the words are cut, and not the time. */
