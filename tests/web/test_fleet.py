@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from flask.testing import FlaskClient
@@ -13,7 +14,7 @@ from agents.runner import Runner
 from bus.journal.approvals import Decision
 from bus.journal.stores import WorkerRow
 from bus.journal.tailing import ObserverCursors, Series, add_values, values_of
-from config.clock import epoch_ms
+from config.clock import epoch_ms, stamp
 from config.database.tables import approvals, failed_deliveries, runs, workers
 from config.identity.principal import Principal, Role
 from config.settings import Settings
@@ -157,6 +158,9 @@ def test_counts_are_kept_by_the_minute_and_summed_by_longer_steps(client: FlaskC
     assert slots == [((), 3.0), ((), 4.0), ((), 8.0)]
     assert started == {"": [3, 4, 8], "1m": [3, 4, 8], "5m": [7, 8], "15m": [7, 8], "1h": [15]}
     assert client.get("/v1/metrics?step=2m").status_code == 400
+    since = quote(stamp(begin_ms + 60_000 + 1))
+    assert [row["started"] for row in metrics_of(client, f"1h&since={since}")] == [15], "the first row is whole"
+    assert [row["started"] for row in metrics_of(client, f"1m&since={since}")] == [4, 8]
 
 
 def metrics_of(client: FlaskClient, step: str) -> list[dict[str, Any]]:

@@ -15,7 +15,9 @@ from config.database.tables import events, metric_values, runs, steps
 from config.identity.principal import Principal, Verb
 
 SLOT_MS = 60 * 1000
-KEPT_MS = 24 * 3600 * 1000 + SLOT_MS
+DAY_MS = 24 * 3600 * 1000
+KEPT_MS = 25 * 3600 * 1000
+"""A day, and what its first hour has before it."""
 TOTAL = 0
 """The slot of what was counted since the beginning."""
 BASE = '{"base_ms":'
@@ -34,7 +36,7 @@ class Series(NamedTuple):
 def add_values(connection: Connection, counts: Mapping[tuple[Series, int], float]) -> None:
     """Add counts to their series: each with the time (ms) of its event, to the total and to the slot of a day.
 
-    A slot has no agents, models and tenants, so that a day in minutes has some thousand rows, however many those are.
+    A slot has no agents, models and tenants: a busy day is some ten thousand rows, however many of them there are.
     """
     now_ms: int = connection.execute(select(WALL_MS)).scalar_one()
     sums: dict[tuple[str, str, int], float] = {}
@@ -62,7 +64,7 @@ def _json_of(labels: Sequence[tuple[str, str]]) -> str:
 
 
 def _is_summed(name: str) -> bool:
-    return name in _SUMMED or name.startswith(_FIRST)
+    return name in _SUMMED or (name.startswith(_FIRST) and not name.endswith(":sum"))
 
 
 def forget_old_slots(connection: Connection) -> None:
@@ -79,7 +81,7 @@ def slot_sums(connection: Connection, since_ms: int, step_ms: int = SLOT_MS) -> 
     back from now.
     """
     now_ms: int = connection.execute(select(WALL_MS)).scalar_one()
-    begin_ms = max(now_ms + since_ms if since_ms < 0 else since_ms, now_ms - KEPT_MS)
+    begin_ms = max(now_ms + since_ms if since_ms < 0 else since_ms, now_ms - DAY_MS)
     c = metric_values.c
     part = case(*((c.labels_json.endswith(f'":"{value}"}}', autoescape=True), value) for value in _LAST), else_="")
     kind = case((c.labels_json.startswith('{"type":"tool"', autoescape=True), "tool "), else_="")
@@ -87,7 +89,8 @@ def slot_sums(connection: Connection, since_ms: int, step_ms: int = SLOT_MS) -> 
     slot = (c.slot_ms - c.slot_ms % step_ms).label("slot")
     query = select(slot, c.name, kind_and_part, func.sum(c.value).label("value"))
     is_meant = or_(c.name.in_(_SUMMED), c.name.startswith(_FIRST))
-    query = query.where(c.slot_ms > max(TOTAL, begin_ms - step_ms), is_meant).group_by(slot, c.name, kind_and_part)
+    begin_ms -= begin_ms % step_ms
+    query = query.where(c.slot_ms > TOTAL, c.slot_ms >= begin_ms, is_meant).group_by(slot, c.name, kind_and_part)
     return [(row.slot, row.name, row.part, row.value) for row in connection.execute(query.order_by(slot))]
 
 

@@ -111,7 +111,7 @@ export class Callboard {
     return this.#http.call("GET", "/v1/observers", { query: { ...query } });
   }
 
-  /** Return what was counted in the last day at most, in rows of five minutes. */
+  /** Return what was counted in the last day at most, in rows of a minute, or of `step`. */
   metrics(query: { since?: string; step?: "1m" | "5m" | "15m" | "1h" } = {}): Promise<MetricRows> {
     return this.#http.call("GET", "/v1/metrics", { query: { ...query } });
   }

@@ -45,7 +45,7 @@ export class Callboard {
     observers(query = {}) {
         return this.#http.call("GET", "/v1/observers", { query: { ...query } });
     }
-    /** Return what was counted in the last day at most, in rows of five minutes. */
+    /** Return what was counted in the last day at most, in rows of a minute, or of `step`. */
     metrics(query = {}) {
         return this.#http.call("GET", "/v1/metrics", { query: { ...query } });
     }
