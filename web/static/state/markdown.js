@@ -6,7 +6,7 @@ import { visible } from "../dom/visible.js";
 import { ownerOf } from "./me.js";
 
 const MOST_CHARS = 160;
-/** @typedef {(agent: string, given?: string) => string} NameOf */
+/** @typedef {import("./definitions.js").NameOf} NameOf */
 
 /** Return what an agent answered: its texts as it wrote them, or its structured answer. */
 export function answerOf(/** @type {any} */ story) {

@@ -50,7 +50,7 @@ export function newStory(facts = {}) {
 /**
  * Fold one event into the story and return the items it touched, or null when the story had it already.
  *
- * Items are text, thinking, tool, approval, error, child and note; each has a `key` that never changes.
+ * Each item has a `key` that never changes.
  *
  * @type {(story: Story, event: RunEvent) => Item[] | null}
  */

@@ -76,7 +76,7 @@ export class ThreadList {
     const key = JSON.stringify([this.#threads, this.#error?.code, this.#current, this.words, found.map((thread) => [this.nameOf(thread.agent), this.#stateOf(thread)])]);
     if (key === this.#shown) return;
     this.#shown = key;
-    const focused = this.list.querySelector(":focus")?.getAttribute("href");
+    const focused = this.list.contains(document.activeElement) && document.activeElement?.getAttribute("href"); // also in a window that is not active
     fill(this.list, found.length ? this.#days(found) : this.#nothing(this.words));
     // The list is rebuilt; the link that had the focus gets it again.
     if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`[href="${CSS.escape(focused)}"]`))?.focus();

@@ -25,7 +25,7 @@ export class ChildItem {
 
   update(/** @type {Item} */ item) {
     this.item = item;
-    fill(this.line, icon(item.status), h("span", {}, `${visible(this.words.nameOf(/** @type {string} */ (item.agent)))} was asked`), h("span.faint", {}, stateWords(item.status)));
+    fill(this.line, icon(item.status), h("span", {}, `${visible(this.words.nameOf(item.agent))} was asked`), h("span.faint", {}, stateWords(item.status)));
   }
 
   async #toggle() {

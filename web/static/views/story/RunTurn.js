@@ -17,7 +17,7 @@ let graphs = null;
 
 /** @typedef {import("../../state/story.js").Story} Story */
 /** @typedef {ReturnType<typeof import("../../state/fleet.js").fleetOf>} Fleet */
-/** @typedef {{nameOf: import("../../state/markdown.js").NameOf, fleet: () => Fleet, act: import("../../state/useTurnActions.js").Act | null, isBehind: (story: Story) => boolean, onAgain: ((story: Story) => void) | null, onEdit: ((story: Story) => void) | null}} TurnContext The last two are null but for a turn of the conversation itself. */
+/** @typedef {{nameOf: import("../../state/definitions.js").NameOf, fleet: () => Fleet, act: import("../../state/useTurnActions.js").Act | null, isBehind: (story: Story) => boolean, onAgain: ((story: Story) => void) | null, onEdit: ((story: Story) => void) | null}} TurnContext The last two are null but for a turn of the conversation itself. */
 
 /** One run in the conversation: what the person said, what the agent did, how it ended. */
 export class RunTurn {

@@ -63,8 +63,8 @@ export class TurnFoot {
   }
 
   #unsent(/** @type {import("../../state/story.js").Failure} */ error) {
-    const { story, again, given } = this.turn;
-    return ErrorNotice(error, { title: "Not sent", actions: [["Send again", /** @type {() => void} */ (again)], ["Edit", () => given.onEdit?.(story)]] });
+    const { story, again, given: { onEdit } } = this.turn;
+    return ErrorNotice(error, { title: "Not sent", actions: again && onEdit ? [["Send again", again], ["Edit", () => onEdit(story)]] : [] });
   }
 
   // A structured answer that no message showed, without the texts that stand above it.

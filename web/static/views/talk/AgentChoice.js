@@ -9,10 +9,10 @@ import { threadHash } from "../../router.js";
  * @property {any[]} agents those that can be asked
  * @property {{agents: any[] | null, workflows: any[], problems: any[], error: any}} catalogue
  * @property {import("../../state/useConversation.js").Kept & {recall: (name: string) => any, remember: (name: string, value: unknown) => void, draft: (threadId: string | null) => string, setDraft: (threadId: string | null, text: string) => void}} history
- * @property {import("../../state/markdown.js").NameOf} nameOf
+ * @property {import("../../state/definitions.js").NameOf} nameOf
  * @property {{drawRate: (runId: string | undefined, counts: number[]) => void}} board
  * @property {{trouble: HTMLElement}} healthLine
- * @property {{fleet: import("../story/RunTurn.js").Fleet}} [health] there once the page is in the document
+ * @property {{fleet: import("../story/RunTurn.js").Fleet}} [health] there once the page is made
  * @property {() => void} readAgents
  * @property {() => void} threadsSoon
  * @property {() => void} showTitle
