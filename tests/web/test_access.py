@@ -107,7 +107,7 @@ NO_IDS = {
     *("webhook-id", "webhook-timestamp", "webhook-signature", "x-github-delivery", "x-github-event"),
     *("x-github-hook-id", "x-hub-signature-256", "stripe-signature", "user-agent"),
     *("grant", "principal", "reason", "minutes"),
-    *("since", "until", "q", "queue", "kind", "model", "sort", "by", "tool", "spans"),
+    *("since", "until", "q", "queue", "kind", "model", "sort", "by", "tool", "spans", "step"),
     *("node", "under", "failed_items", "action", "outcome", "target_id"),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
 }
