@@ -217,9 +217,8 @@ class JoinedModules:
 def packed(line: str) -> str:
     """Return a line without the spaces around it and beside signs, and without semicolons before a ``}``.
 
-    What is in strings, templates and patterns stays.
-
-    No template goes over several lines.
+    What is in strings, templates and patterns stays. In a module's own lines no template goes over several of them, and
+    no statement before a ``}`` is empty, as in ``{ while (next()); }``; tests parse every packed file.
     """
     parts = enumerate(QUOTED.split(line.strip(" ")))
     return "".join(part if index % 2 else SPACED.sub(r"\1", part).replace(";}", "}") for index, part in parts)
