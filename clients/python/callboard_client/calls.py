@@ -17,17 +17,13 @@ from callboard_client.records import (
     ControlledRun,
     Decided,
     Executed,
-    ForkedThread,
     LoggedEvent,
     Me,
-    Message,
     Page,
-    QueuedMessage,
     Record,
     Run,
-    Summary,
-    Thread,
 )
+from callboard_client.thread_records import ForkedThread, Message, QueuedMessage, Summary, Thread
 from callboard_client.workflow_records import Step, Workflow
 
 T = TypeVar("T")

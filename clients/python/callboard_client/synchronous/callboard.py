@@ -19,19 +19,15 @@ from callboard_client.records import (
     Approval,
     ControlledRun,
     Executed,
-    ForkedThread,
     LoggedEvent,
     Me,
-    Message,
     Page,
-    QueuedMessage,
     Run,
-    Summary,
-    Thread,
 )
 from callboard_client.retrying import Timeouts
 from callboard_client.synchronous.handle import RunHandle
 from callboard_client.synchronous.transport import Transport
+from callboard_client.thread_records import ForkedThread, Message, QueuedMessage, Summary, Thread
 from callboard_client.workflow_records import Step, Workflow
 
 
