@@ -141,7 +141,7 @@ class MetricRows(Answer):
 
     rows: list[SlotOfDay]
     slot_s: int
-    """How long a step is."""
+    """How long a step is, in seconds."""
     first_token_p50_s: Maybe[float] = None
     """Of all rows."""
     first_token_p95_s: Maybe[float] = None

@@ -1406,7 +1406,7 @@ export interface components {
             /** @description Whether a process feeds the observer `metrics` now, which counts. */
             is_fed: boolean;
             rows: components["schemas"]["SlotOfDay"][];
-            /** @description How long a step is. */
+            /** @description How long a step is, in seconds. */
             slot_s: number;
         };
         /** @description A variable with a model's key that is not set in some workers. */
